@@ -39,11 +39,12 @@ for ax, (name, (X, y)) in zip(axes, data.items(), strict=True):
     X, X_new, y, y_new = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
     metric = TATML(n_pairs_per_class=200, random_state=0)
     search = TATMLCV(metric, {"prior": list(COLOURS), "C": Cs}, cv=3).fit(X, y)
-    folds = search.cv_results_["split_test_score"]
+    results = search.cv_results_
+    folds = np.stack([results[f"split{number}_test_score"] for number in range(3)], axis=1)
     for number, (prior, colour) in enumerate(COLOURS.items()):
-        rows = [k for k, p in enumerate(search.cv_results_["params"]) if p["prior"] == prior]
-        values = [search.cv_results_["params"][k]["C"] for k in rows]
-        mean = search.cv_results_["mean_test_score"][rows]
+        rows = np.flatnonzero(results["param_prior"] == prior)
+        values = results["param_C"][rows]
+        mean = results["mean_test_score"][rows]
         shift = np.array(values) * 1.12 ** (number - 1)
         spread = np.abs([folds[rows].min(axis=1), folds[rows].max(axis=1)] - mean)
         ax.errorbar(shift, mean, spread, fmt="o-", color=colour, capsize=3, label=f'"{prior}"')

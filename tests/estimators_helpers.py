@@ -44,6 +44,12 @@ def search_over(param_grid=None, make=TATMLCV, **options):
     return make(TATML(**options), param_grid, **own)
 
 
+def split_scores(search):
+    """Return the score of every setting on every fold, shape (n_settings, n_splits)."""
+    names = [f"split{number}_test_score" for number in range(search.n_splits_)]
+    return np.stack([search.cv_results_[name] for name in names], axis=1)
+
+
 def arrays_of(X):
     """Return the blocks of X as arrays of shape (n_samples, n_m, n'_m)."""
     return (X if isinstance(X, Blocks) else Blocks(X)).arrays

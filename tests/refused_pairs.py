@@ -341,7 +341,7 @@ CALIBRATED = {
         2,
         strategy="false_match_rate",
     )
-    + of("beta", THRESHOLD, Value, "expected a finite number, got nan", nan)
+    + of("beta", THRESHOLD, Value, "expected a number of at most .*, got nan", nan)
     + of("beta", THRESHOLD, Value, "expected a number of at most", 1e200, strategy="f_beta")
     + of(
         "beta", THRESHOLD, Value, "expected .*more than a float can hold", HUGE, strategy="f_beta"
@@ -349,7 +349,7 @@ CALIBRATED = {
     "calibrate_probability": of(
         "same_rate", PROBABILITY, Value, "expected a number between 0 and 1, got ", 0, 1.0, -0.1, 2
     )
-    + of("same_rate", PROBABILITY, Value, "expected a finite number, got ", nan, inf)
+    + of("same_rate", PROBABILITY, Value, "expected a number between 0 and 1, got ", nan, inf)
     + of("same_rate", PROBABILITY, Type, "expected a number, got ", "half", [0.5], 1j, True)
     + of("same_rate", "*.set_same_rate", Type, "expected a number, got None", None),
     "promised rates": of(

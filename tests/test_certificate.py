@@ -15,7 +15,9 @@ from tatml import PAPER, TATML, AllPairs, Compute, Dykstra, Status, learn_metric
 from tatml._array import lower_triangular
 from tatml._optim.certificate import (
     CHUNK,
+    PairTotals,
     _certificate,
+    _gap_along,
     _objective,
     _slack_along,
     accumulated,
@@ -286,6 +288,28 @@ def test_the_rounding_error_of_the_priors_of_two_blocks_enters_the_objective():
     totals = problem.term.certify(case.eyes, 1.0, None)._replace(loss=0.0, loss_error=0.0)
     error = _objective(problem, case.eyes, 1.0, totals, 0.0, 2.0**-53)[1]
     assert_allclose(error, 2 * sqrt(4 * 2) * problem.prior_rounding[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("of_rank_1", [False, True])
+def test_the_rounding_error_of_the_gradient_is_part_of_the_gap(of_rank_1):
+    """S = I − BᵀB as computed, so that the gradient is near 0 and consists of rounding errors.
+
+    Of rank 1, BᵀB is large and its norm is its trace; otherwise it is almost I.
+    """
+    n, rng = 8, np.random.default_rng(0)
+    Q = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    B = 1e4 * np.outer(Q[0], Q[1]) if of_rank_1 else Q
+    S = np.eye(n) - B.T @ B
+    with gmpy2.context(gmpy2.get_context(), precision=200):
+        exact = [list(map(gmpy2.mpfr, row)) for row in B.tolist()]
+        gram = np.array([[sum(r[i] * r[j] for r in exact) for j in range(n)] for i in range(n)])
+        gradient = (gram + S - np.eye(n)).astype(float)
+    zero = PairTotals(*7 * [0.0], [S])
+    problem = random_case([(n, 1)]).problem()
+    gap_at, _ = _gap_along(problem, [B], problem.mu0, zero, 0.0, 2.0**-53)
+    least = np.sum(gradient**2) / 2  # in second order
+    assert 0 < least < gap_at(1.0)
+    assert gap_at(1.0) < 1e5 * least  # the bound allows for the worst roundings
 
 
 # The two ways to a certificate

@@ -341,6 +341,7 @@ def test_fit_prints_json(train, model, capsys):
     assert facts["chosen"]["C"] == load_model(model).estimator.C_
     assert facts["searched"] == ["C", "prior"]
     assert _searched_names([{"C": 1.0, "prior": "scaled"}, {"C": 2.0, "prior": "scaled"}]) == ["C"]
+    assert _searched_names([{"C": 1.0, "prior": "auto"}, {"C": 1.0}]) == ["prior"]  # two grids
 
 
 def test_equal_error_rate_is_where_both_errors_are_equal():

@@ -35,7 +35,7 @@ def test_a_damped_step_descends(linear_solver, shape, c0, seed):
     assert_allclose(Q, max(1.0, largest), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("C", "c0"), [(1e-3, 0.1), (5.0, 0.1), (5.0, inf)])
+@pytest.mark.parametrize(("C", "c0"), [(1e-3, 0.1), (5.0, 0.1), (5.0, inf), (1e-3, 30.0)])
 def test_the_exact_search_minimises_along_the_direction(c0, C):
     """(LS): the t found is the best of F(W + tV, b0 + t δb), computed by loops."""
     case = random_case(SHAPES["two ragged"], n_pairs=30, C=C, c0=c0, weights=True, prior=True)
@@ -53,8 +53,11 @@ def test_the_exact_search_minimises_along_the_direction(c0, C):
             return case.primal(moved, b0 + t * b / scale)
 
         length = steps.exact_length(point, (V, b))
-        found = minimize_scalar(value, bounds=(0, 0.98 * boundary), method="bounded")
+        found = minimize_scalar(
+            value, bounds=(0, 0.98 * boundary), method="bounded", options={"xatol": 1e-8}
+        )
         assert 0 < length < boundary
+        assert_allclose(length, found.x, rtol=2e-3)  # the tolerance of the search is 1e-3
         assert value(length) <= found.fun + 1e-4 * (value(0) - found.fun)
 
 

@@ -94,7 +94,7 @@ BAD = [
     (make_textures, {"n_classes": 0}, ValueError, "n_classes: expected at least 1, got 0"),
     (make_textures, {"n_per_class": 2.0}, TypeError, "n_per_class: expected an integer, got 2.0"),
     (make_textures, {"size": 7}, ValueError, "size: expected at least 8, got 7"),
-    (make_textures, {"noise": -1}, ValueError, "noise: expected .* at least 0, got -1"),
+    (make_textures, {"noise": -1}, ValueError, "noise: expected .* from 0 to 5, got -1"),
     (make_textures, {"noise": "much"}, TypeError, "noise: expected a number, got 'much'"),
     (make_textures, {"nuisance": 5.5}, ValueError, "nuisance: expected .* 0 to 5, got 5.5"),
     (make_textures, {"nuisance": np.nan}, ValueError, "nuisance: expected .* got nan"),

@@ -129,6 +129,12 @@ def test_gamma_is_taken_from_the_landmarks():
     assert_allclose(cityblock.gamma_, [1.0 / np.median(pdist(X / scale, "cityblock"))])
 
 
+@pytest.mark.parametrize("kernel", ["polynomial", "rbf"])
+def test_equal_samples_are_refused_by_name_not_by_the_division_by_their_spread(kernel):
+    with pytest.raises(ValueError, match=r"^X: expected landmarks with different kernel images"):
+        KernelMap(kernel).fit(np.ones((5, 2)))
+
+
 def test_landmarks_are_training_samples_drawn_by_the_seed():
     X = table(50)
     model = KernelMap(n_landmarks=10, random_state=3, units="common").fit(X)
@@ -166,12 +172,11 @@ def test_one_image_is_a_table_with_names():
     assert not hasattr(KernelMap().fit(X), "get_feature_names_out")
 
 
-def test_a_large_table_is_mapped_in_chunks(monkeypatch):
+def test_a_large_table_is_mapped_in_chunks():
     X = table(50)
     model = KernelMap(n_landmarks=10, random_state=0).fit(X)
-    expected = model.transform(X)
-    monkeypatch.setattr("tatml.features._kernel_map.CHUNK_NUMBERS", 70)
-    assert_allclose(model.transform(X).arrays[1], expected.arrays[1])
+    found = model._map_block(X[:, :, None], model.maps_[0], chunk_numbers=70)
+    assert_allclose(found, model.transform(X).arrays[1][:, :, 0])
 
 
 def test_in_a_pipeline():
@@ -200,7 +205,7 @@ NOT_PSD = np.array([[1.0, 2.0], [2.0, 1.0]])
         ({"kernel": "sigmoid"}, table(), "kernel: expected one of"),
         ({"units": "metres"}, table(), "units: expected one of"),
         ({"degree": 0}, table(), "degree: expected"),
-        ({"coef0": -1.0}, table(), "coef0: expected a number of at least 0, got -1"),
+        ({"coef0": -1.0}, table(), "coef0: expected a finite number of at least 0, got -1"),
         ({"n_landmarks": 41}, table(), "n_landmarks: expected at most the number of samples, 40"),
         ({"n_landmarks": 1}, table(), "n_landmarks: expected"),
         ({"keep_features": "yes"}, table(), "keep_features: expected"),

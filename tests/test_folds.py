@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from estimators_helpers import refused
+from estimators_helpers import refused, split_scores
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -177,7 +177,7 @@ def test_a_search_fits_two_to_five_samples_per_class(size, grouped):
         groups, y = np.repeat(np.arange(len(y)), 2), np.repeat(y, 2)
     X = rng.normal(size=(len(y), 3)) + 3 * rng.normal(size=(6, 3))[y]
     model = TATMLCV(param_grid={"C": [10.0]}, cv=5, random_state=0).fit(X, y, groups=groups)
-    n_folds = model.cv_results_["split_test_score"].shape[1]
+    n_folds = split_scores(model).shape[1]
     assert n_folds == 2
     assert 0.5 < model.best_score_ <= 1
     check_folds(make_folds(5, samples_of(y, groups), pairs_in_tests=True), y, groups)

@@ -78,12 +78,13 @@ def test_a_model_whose_minimum_is_no_better_is_not_followed(monkeypatch):
     assert loss_model.model_step(point, None) is None
 
 
-def test_the_model_is_used_where_passes_over_the_pairs_take_long(monkeypatch):
+def test_the_model_is_used_where_passes_over_the_pairs_take_long():
     """From 100 pairs per dimension on, of which there are eleven."""
-    few, many = (
-        random_case(SHAPES["vectors"], n_pairs=n, n_samples=60, C=1e-3) for n in (1_099, 20_000)
+    few, enough, many = (
+        random_case(SHAPES["vectors"], n_pairs=n, n_samples=60, C=1e-3)
+        for n in (1_099, 1_100, 20_000)
     )
-    for case, expected in ((few, "primal-dual"), (many, "model")):
+    for case, expected in ((few, "primal-dual"), (enough, "model"), (many, "model")):
         result = case.learn(tol=1e-6)
         assert result.history["kind"][1] == expected
     point = many.problem().at(many.problem().identity(), 1.0)
@@ -93,8 +94,6 @@ def test_the_model_is_used_where_passes_over_the_pairs_take_long(monkeypatch):
     satisfied = satisfied.at([1e-9 * eye for eye in satisfied.identity()], 1.0)
     assert satisfied.n_active == 0
     assert not loss_model.is_worth_modelling(satisfied, "dense")
-    monkeypatch.setattr(loss_model, "PAIRS_PER_DIMENSION", 20_000 // 11 + 1)
-    assert not loss_model.is_worth_modelling(point, "dense")
 
 
 def test_steps_with_and_without_the_model_have_the_same_solution(monkeypatch):
@@ -130,9 +129,10 @@ def test_a_failed_model_leaves_the_rest_to_primal_dual_steps(monkeypatch):
 
 def test_large_models_are_not_minimised_for_points_on_a_gpu(monkeypatch):
     """The host would take longer than a pass over the pairs."""
-    problem = random_case(SHAPES["vectors"], C=1e-3, **MANY).problem()
-    point = problem.at(problem.identity(), 1.0)
-    monkeypatch.setattr(loss_model, "on_gpu", lambda array: True)
-    assert loss_model.is_worth_modelling(point, "dense")
-    monkeypatch.setattr(loss_model, "LARGEST_ON_GPU", 10)
-    assert not loss_model.is_worth_modelling(point, "dense")
+    for n, expected in ((30, True), (32, False)):  # of 466 and 529 dimensions
+        problem = random_case([(n, 1)], n_pairs=60_000, n_samples=60).problem()
+        point = problem.at(problem.identity(), 1.0)
+        assert loss_model.is_worth_modelling(point, "dense")
+        with monkeypatch.context() as patch:
+            patch.setattr(loss_model, "on_gpu", lambda array: True)
+            assert loss_model.is_worth_modelling(point, "dense") is expected

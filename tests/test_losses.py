@@ -1,7 +1,7 @@
 """The pair losses agree with docs/theory.md: (P), (D), (LS) and (Itml)."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -395,6 +395,53 @@ def test_numbers_of_all_pairs_are_kept_where_arrays_are_cut():
         assert part.offset is None
         assert_array_equal(part.slope(zeta[10:20]), loss.slope(zeta)[10:20])
     assert loss[0:N_PAIRS] is loss
+
+
+@dataclass(frozen=True)
+class Square(PairLoss):
+    """The example of `PairLoss`, without a threshold: its conjugate divides by the weight."""
+
+    weight: np.ndarray
+
+    def value(self, zeta):
+        return self.weight * zeta**2 / 2
+
+    def slope(self, zeta):
+        return self.weight * zeta
+
+    def curvature(self, zeta):
+        return self.weight
+
+    def conjugate(self, s):
+        return s**2 / (2 * self.weight)
+
+
+def test_a_pair_of_weight_0_is_ignored_by_a_loss_that_divides_by_its_weight():
+    case = random_case(SHAPES["vectors"], n_pairs=30, C=1.0)
+    weight = np.where(np.arange(30) % 3 == 0, 0.0, 1.0)
+    loss, zeta = Square(weight), np.linspace(-1, 1, 30)
+    for gap in (loss.gap, lambda *given: loss.gap_within(*given, 0 * zeta)):
+        assert_allclose(gap(zeta, loss.slope(zeta)), 0, atol=1e-13)
+    problem = case.problem().with_loss(loss, np.inf)
+    found = Newton().solve(problem, tol=1e-10)
+    assert found.converged
+    assert found.gap <= 1e-9 * found.primal
+    assert_allclose(found.primal, least_by_bfgs(case, loss, np.inf), rtol=1e-8)
+    s = np.zeros(30)
+    s[found.active] = found.multipliers
+    assert_allclose(problem.best_multiple(s)[1], found.primal, rtol=1e-8)
+
+
+def test_a_loss_without_gamma_has_no_threshold_and_one_without_weight_is_refused():
+    assert_array_equal(Square(np.ones(3)).gamma, np.zeros(3))
+    assert_array_equal(Square(np.ones(3))[:2].gamma, np.zeros(2))
+
+    @dataclass(frozen=True)
+    class Unweighted(Square):
+        weight: np.ndarray = field(init=False)
+
+    with pytest.raises(TypeError, match=r"^Unweighted: expected a field `weight`, got none$"):
+        Unweighted()
 
 
 @pytest.mark.parametrize("c0", [0.7, np.inf])

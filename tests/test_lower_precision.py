@@ -104,7 +104,7 @@ def test_it_costs_no_accuracy(C, scale):
 def test_float32_problems_and_few_pairs_are_computed_as_before(monkeypatch):
     case = random_case(SHAPES["vectors"], n_pairs=60)
     point = case.problem().at(case.eyes, 0.5)
-    monkeypatch.setattr(hessian, "WORTH_SINGLE", np.inf)
+    monkeypatch.undo()  # these products are too small for float32
     assert point.products(case.eyes).in_single() is None
     system = newton_system(point, case.eyes, "cg", single=True)
     assert system.single is None

@@ -24,7 +24,16 @@ from sharding_helpers import (
 )
 from sklearn.exceptions import ConvergenceWarning
 
-from tatml import TATML, AllPairs, Blocks, Compute, Newton, TATMLPairs, learn_metric
+from tatml import (
+    TATML,
+    AllPairs,
+    Blocks,
+    Comparisons,
+    Compute,
+    Newton,
+    TATMLPairs,
+    learn_metric,
+)
 from tatml._data.storage import (
     READ_BYTES,
     parse_bytes,
@@ -216,6 +225,34 @@ def test_the_default_memory_is_not_a_limit_of_the_metric():
     term = sharded_term(stored, [[0, 1], [1, 2]], np.array([True, False]), None, setting)
     assert extra_workspace([(1100, 1)], 0) > DEFAULT_MEMORY - WORKSPACE
     assert term.n_pairs == 2
+
+
+def test_a_term_in_shards_knows_whether_it_has_comparisons():
+    X, setting = np.arange(8.0).reshape(4, 2), LossSetting(1.0, (0.5, 2.0), (1.0, 1.0))
+    pairs = [[0, 1], [1, 3]], np.array([True, False])
+    triplets = Comparisons([[0, 1, 2], [1, 2, 3]])
+    assert not sharded_term(X, *pairs, None, setting).compares
+    assert sharded_term(X, None, None, None, setting, comparisons=triplets).compares
+
+
+class LargeChunks:
+    """Zeros in stored chunks of one row of 2 MiB each, and the numbers of rows of the requests."""
+
+    shape, dtype, chunks = (4, 2**18), np.dtype(np.float64), (1, 2**18)
+
+    def __init__(self):
+        self.requests = []
+
+    def __getitem__(self, rows):
+        found = np.broadcast_to(0.0, self.shape)[rows]
+        self.requests.append(len(found))
+        return found
+
+
+def test_chunks_above_the_size_of_a_request_are_read_one_at_a_time():
+    stored = LargeChunks()
+    assert read_rows(stored, np.arange(4)).shape == stored.shape
+    assert stored.requests == [1, 1, 1, 1]
 
 
 def test_stored_chunks_are_decoded_a_few_at_a_time(tmp_path):

@@ -296,7 +296,7 @@ def test_one_bad_row_costs_at_most_three_hundredths(row):
     assert before[1] - lost[1] > 0.1
 
 
-def test_columns_are_clipped_some_at_a_time(monkeypatch):
+def test_columns_are_clipped_some_at_a_time():
     """In float32 and in matrices too; the squares of all columns are added."""
     rng = np.random.default_rng(0)
     array = rng.normal(size=(40, 5, 3)).astype(np.float32)
@@ -306,7 +306,6 @@ def test_columns_are_clipped_some_at_a_time(monkeypatch):
     assert expected.dtype == np.float32
     assert np.max(np.abs(expected)) < 10
     for numbers in (1, 40, 41, 280):
-        monkeypatch.setattr(samples, "CHUNK_NUMBERS", numbers)
-        found, more = samples._clip_block(array, counted)
+        found, more = samples._clip_dense(array, counted, chunk_numbers=numbers)
         assert_array_equal(found, expected)
         assert_allclose(more, squares, rtol=1e-12)

@@ -1,6 +1,7 @@
 """Sums over pairs equal explicit loops, however the pairs are stored and cut into chunks."""
 
 from itertools import product
+from math import sqrt
 
 import numpy as np
 import pytest
@@ -14,7 +15,14 @@ from tatml._optim import sums as sums_module
 from tatml._optim.hessian import SvecRows, svec_chunks
 from tatml._optim.layout import Limits
 from tatml._optim.linear_systems import _svec_rows
-from tatml._optim.sums import SMALLEST_CHUNK, PairSums, longest_row, row_errors
+from tatml._optim.sums import (
+    SMALLEST_CHUNK,
+    ComparisonSums,
+    Links,
+    PairSums,
+    longest_row,
+    row_errors,
+)
 from tatml._svec import svec, svec_size, unsvec
 
 N_PAIRS = 50
@@ -139,9 +147,16 @@ def test_no_difference_is_longer_than_the_bound(case_and_sums):
     for each in (sums, sums.transformed([10 * eye for eye in case.eyes])):
         longest = np.sqrt(each.distances().max())
         assert longest <= longest_row(each) <= 10 * longest
-    if sums.graph is not None:  # twice the longest sample, block by block
-        parts = [np.max(np.sum(block**2, axis=(1, 2))) for block in sums.features.blocks]
-        assert_allclose(longest_row(sums), 2 * np.sqrt(np.sum(parts) / len(parts)))
+
+
+@pytest.mark.parametrize("shape", ["vectors", "three ragged"])
+def test_the_bound_of_a_pair_is_twice_the_longest_sample_and_that_of_a_comparison_two_pairs(shape):
+    sums = as_samples(random_case(SHAPES[shape], n_pairs=N_PAIRS))
+    longest = [np.max(np.sum(block**2, axis=(1, 2))) for block in sums.features.blocks]
+    expected = 2 * np.sqrt(np.mean(longest))  # block by block
+    assert_allclose(longest_row(sums), expected)
+    compared = ComparisonSums(sums, Links(np.arange(2), np.arange(1, 3)))
+    assert_allclose(longest_row(compared), sqrt(2) * expected)
 
 
 def test_some_pairs_and_single_blocks(case_and_sums):

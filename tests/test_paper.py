@@ -1,6 +1,7 @@
 """Protocol, methods and seeds: halves, no leakage, the same numbers on any number of jobs."""
 
 import os
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tatml import TATMLCV, Blocks
+from tatml import TATML, TATMLCV, Blocks, Newton
 from tatml_paper import DATASETS, METHODS, run
 from tatml_paper.fitting import (
     MatchedPCA,
@@ -125,6 +126,18 @@ def test_nothing_of_the_test_half_changes_what_is_fitted(name, by_object):
     spoilt = run_once(METHODS[name], corrupted, seeds)
     assert [honest.get(n) for n in fitted_only] == [spoilt.get(n) for n in fitted_only]
     assert spoilt["accuracy"] < honest["accuracy"]  # the corruption did arrive
+
+
+def test_a_fit_that_does_not_converge_is_in_the_record_and_no_warning():
+    samples = make_samples()
+
+    def build(seed):
+        return TATML(solver=Newton(max_iter=1), n_pairs_per_class=40, random_state=seed)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = choose_and_fit(replace(METHODS["tatml"], build=build), samples, 0)
+    assert not fitted.result_.converged
 
 
 def test_the_test_labels_change_the_scores_alone():

@@ -128,6 +128,22 @@ def test_a_file_that_is_replaced_keeps_its_permissions_and_its_links(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["link.md", "table1.md"]
 
 
+@pytest.mark.parametrize(("target", "mode"), [(None, 0o644), (0o644, 0o600), (0o600, 0o600)])
+def test_the_new_file_is_never_more_readable_than_the_file_that_it_replaces(tmp_path, target, mode):
+    path = tmp_path / "table1.md"
+    if target is not None:
+        path.touch()
+        path.chmod(target)
+    before = os.umask(0o022)
+    try:
+        with replaced_whole(path):
+            (part,) = tmp_path.glob(".tatml-*.part")
+            assert part.stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == (mode if target is None else target)
+
+
 @pytest.fixture(scope="module")
 def runner():
     with Runner() as runner:

@@ -96,6 +96,14 @@ def test_many_samples_are_thinned_and_many_classes_have_no_legend():
     assert len(whole.axes_[0].collections) == 1
 
 
+@pytest.mark.parametrize("n_samples", [2000, 2001])
+def test_many_points_are_drawn_as_one_picture(n_samples):
+    rows = np.random.default_rng(0).normal(size=(n_samples, 2))
+    display = EmbeddingDisplay(rows, rows, None, np.full((2, 2), 0.5), "Features").plot()
+    for ax in display.axes_:
+        assert ax.collections[0].get_rasterized() == (n_samples > 2000)
+
+
 def test_one_dimension_is_drawn_on_a_line():
     X, y = labelled()
     display = EmbeddingDisplay.from_estimator(TATML(n_components=1, **FEW).fit(X, y), X, y)

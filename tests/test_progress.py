@@ -96,7 +96,7 @@ def test_bars_change_no_numbers(bars):
 def solve_long(verbose=False, long=0.0, tol=1e-8):
     """Solve a problem of several steps, with the seconds from which a fit counts as long."""
     problem = random_case(SHAPES["square"], n_pairs=40, C=5.0).problem()
-    options = {"verbose": verbose, "usual_steps": Newton.USUAL_STEPS, "long": long}
+    options = {"verbose": verbose, "usual_steps": Newton._USUAL_STEPS, "long": long}
     monitor = Monitor(problem, tol=tol, max_iter=50, **options)
     return solve_newton(problem, monitor, Pace()), monitor
 
@@ -130,7 +130,7 @@ def test_other_fits_say_nothing(options, caplog, capsys):
 
 
 def test_epochs_of_dykstra_say_nothing_about_the_rest():
-    assert Dykstra.USUAL_STEPS is None
+    assert Dykstra._USUAL_STEPS is None
     problem = random_case(SHAPES["square"]).problem()
     assert Monitor(problem, tol=1e-6, max_iter=9).usual_steps is None
 

@@ -47,6 +47,7 @@ from tatml_paper.report.page import (
 )
 from tatml_paper.report.pictures import MANIFEST
 from tatml_paper.report.results import Results
+from tatml_paper.report.story import Chapter, read_story, write_story
 from tatml_paper.report.summary import compare_by_object, describe_completeness
 from tatml_paper.report.tables import (
     comparison_table,
@@ -321,10 +322,20 @@ def test_a_difference_to_the_paper_has_its_sign_and_a_colour_if_it_is_significan
     assert value.tone == "down"
 
 
+def test_a_story_is_written_to_a_new_folder_and_replaced(tmp_path):
+    for title in ("The data", "The metric"):
+        chapters = [Chapter(title, ["Two classes."])]
+        write_story(tmp_path / "new" / "out", chapters)
+        (found,) = read_story(tmp_path / "new" / "out")
+        assert found.title == title
+
+
 def test_missing_cells_are_dashes():
     records = [make_record("euc", 0, 90.0), make_record("maz", 0, 80.0, features="M=1;(.5)")]
     results = results_of(records)
-    rows = {row[0].text: row[1:] for row in overview_table(results, results.cells).rows}
+    table = overview_table(results, results.cells)
+    assert [column.numeric for column in table.columns] == [False, True, True]
+    rows = {row[0].text: row[1:] for row in table.rows}
     assert [value.text for value in rows["Euc"]] == ["90.00", "–"]
     assert [value.best for value in rows["Euc"]] == [True, False]
     assert [value.text for value in rows["Maz"]] == ["–", "80.00"]

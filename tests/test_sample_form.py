@@ -118,6 +118,30 @@ def test_samples_far_from_the_origin_lose_no_digits(shift):
     assert error < max(5 * before, 2e-15)
 
 
+def test_sums_over_samples_form_no_differences(monkeypatch):
+    case = random_case(SHAPES["vectors"], n_pairs=N_PAIRS)
+    sums, V, s = sums_of(case), random_matrices(case), np.ones(N_PAIRS)
+    assert sums.form.is_accurate
+
+    def fails(*arguments):
+        raise AssertionError("differences are formed")
+
+    monkeypatch.setattr(PairSums, "rows", fails)
+    assert_allclose(sums.quadratic(V), case.distances(V), rtol=1e-10)
+    assert_close(sums.scatter(s), case.scatter(s))
+    assert_close(sums.product(V, s, 0 * s)[1], case.scatter(case.distances(V)))
+
+
+def test_inner_products_far_from_the_origin_lose_no_digits():
+    """Of integers, so that differences are exact; expanded squares would lose them."""
+    rng = np.random.default_rng(0)
+    X, pairs = rng.integers(100, size=(40, 5)), rng.integers(40, size=(90, 2))
+    diagonal = rng.integers(1, 9, size=5).astype(float)
+    sums = PairSums.of([X[:, None, :] + 2.0**30], *pairs.T, limits=BY_SAMPLES)
+    expected = (X[pairs[:, 0]] - X[pairs[:, 1]]) ** 2 @ diagonal
+    assert_array_equal(sums.form.quadratic([np.diag(diagonal)]), expected)
+
+
 def test_near_samples_are_summed_over_differences():
     """Clusters 1e5 apart, with pairs inside the clusters."""
     rng = np.random.default_rng(0)

@@ -25,8 +25,8 @@ from tatml._optim import newton as newton_module
 from tatml._optim.hessian import dimension
 from tatml._optim.linear_systems import fastest_system, newton_system
 from tatml._optim.problem import build_pair_sums
-from tatml._optim.terms import Totals, add
-from tatml._sharding.base import Device, SerialExecutor, _each_array
+from tatml._optim.terms import Totals
+from tatml._sharding.base import Device, SerialExecutor, _each_array, add
 from tatml._sharding.chunks import PairChunks, chunk_piece
 from tatml._sharding.samples import as_shared_samples
 from tatml._sharding.term import FUSED_DIMENSION, shard_hessian

@@ -91,15 +91,20 @@ def test_pairs_that_share_nothing_are_all_kept():
     assert (len(train), len(test)) == (150, 50)
 
 
-def test_a_seed_repeats_the_split_and_another_changes_it():
+@pytest.mark.parametrize("splitter", [PairShuffleSplit(2), PairKFold(2, shuffle=True)])
+@pytest.mark.parametrize("source", [int, np.random.RandomState, np.random.default_rng])
+def test_a_seed_repeats_the_split_and_another_changes_it(splitter, source):
     pairs = np.stack(np.triu_indices(30, 1), axis=1)
-    for make in (
-        lambda seed: PairShuffleSplit(2, random_state=seed),
-        lambda seed: PairKFold(2, shuffle=True, random_state=seed),
-    ):
-        first, again, other = (str([*make(seed).split(pairs)]) for seed in (0, 0, 1))
-        assert first == again
-        assert first != other
+    first, again, other = (
+        str([*clone(splitter).set_params(random_state=source(seed)).split(pairs)])
+        for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_folds_that_are_not_shuffled_are_the_same_each_time():
+    pairs = np.stack(np.triu_indices(30, 1), axis=1)
     assert str([*PairKFold(3).split(pairs)]) == str([*PairKFold(3).split(pairs)])
 
 

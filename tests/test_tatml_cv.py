@@ -9,11 +9,11 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from estimators_helpers import JOINT, as_list, labelled, refused, search_over
+from estimators_helpers import JOINT, as_list, labelled, refused, search_over, split_scores
 from joblib import parallel_backend
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
@@ -29,6 +29,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from tatml import TATML, TATMLCV, Euclidean, Newton
 from tatml._data.sampling import draw_pairs
 from tatml._estimators import tatml_cv
+from tatml._estimators.fitted_state import check_fitted_state
 from tatml._learning import path
 from tatml._learning.path import PathSettings
 from tatml.features import KernelMap
@@ -66,7 +67,7 @@ def test_the_scores_are_those_of_a_grid_search(kind):
     grid = GridSearchCV(pipeline, {"tatml__C": GRID}, cv=FOLDS).fit(X, y)
     split = np.stack([grid.cv_results_[f"split{fold}_test_score"] for fold in range(3)], axis=1)
     assert len(np.unique(split)) > 2
-    assert_allclose(model.cv_results_["split_test_score"], split)
+    assert_allclose(split_scores(model), split)
     assert_allclose(model.cv_results_["mean_test_score"], grid.cv_results_["mean_test_score"])
     assert_allclose(model.cv_results_["std_test_score"], grid.cv_results_["std_test_score"])
     assert grid.best_params_["tatml__C"] == model.C_
@@ -92,15 +93,15 @@ def test_every_setting_is_scored_as_if_it_were_alone(name):
     options = JOINT | FEW | {"tol": 1e-9} | changes
     own = {"cv": FOLDS, "scoring": "accuracy"}
     model = PreciseCV(TATML(**options), {"C": GRID[:2]} | others, **own).fit(X, y)
-    results = model.cv_results_
+    results, splits = model.cv_results_, split_scores(model)
     wanted = [
         {"C": C} | dict(zip(others, values, strict=True))
         for values in product(*others.values())
         for C in GRID[:2]
     ]
     assert repr(results["params"]) == repr(wanted)  # C innermost, so that ties are decided by it
-    assert len(np.unique(results["split_test_score"], axis=0)) > 1
-    for params, scores in zip(results["params"], results["split_test_score"], strict=True):
+    assert len(np.unique(splits, axis=0)) > 1
+    for params, scores in zip(results["params"], splits, strict=True):
         alone = make_pipeline(TATML(**options | params), KNeighborsClassifier(3))
         assert_allclose(scores, cross_val_score(alone, X, y, cv=FOLDS))
 
@@ -117,7 +118,7 @@ def test_the_area_is_that_of_the_held_out_pairs(kind, pairs):
             metric = TATML(C, **options).fit(X[train], y[train])
             scores = metric.pair_score(drawn.pairs_, X[test])
             areas[row, fold] = roc_auc_score(drawn.similar_, scores)
-    assert_allclose(model.cv_results_["split_test_score"], areas, atol=1e-4)
+    assert_allclose(split_scores(model), areas, atol=1e-4)
     assert np.ptp(areas.mean(axis=1)) > 1e-3
     assert GRID[np.argmax(areas.mean(axis=1))] == model.C_
 
@@ -191,6 +192,43 @@ def test_the_neighbours_are_those_of_scikit_learn_in_chunks_too():
             assert_array_equal(found, expected, err_msg=f"{k} {chunk_rows}")
 
 
+def test_the_results_have_the_form_of_scikit_learn():
+    X, y = noisy()
+    grids = [
+        {"C": GRID, "n_components": [2, None]},
+        {"C": [1], "kernel": [None, "rbf", KernelMap()], "margin": [(0.5, 2.0)]},
+        {"prior": [np.eye(4), "auto"]},
+    ]
+    model = search_over(grids, C=7, cv=3, scoring="accuracy", **FEW).fit(X, y)
+    tried = [{name: [value] for name, value in p.items()} for p in model.cv_results_["params"]]
+    each = iter(split_scores(model).ravel())
+    grid = GridSearchCV(Unfitted(), tried, scoring=lambda *_: next(each), cv=3, refit=False)
+    grid.fit(X, y)
+    expected = {name: v for name, v in grid.cv_results_.items() if "time" not in name}
+    assert model.cv_results_.keys() == expected.keys()
+    for name in expected:
+        found = model.cv_results_[name]
+        assert type(found) is type(expected[name]), name
+        if name.startswith("param_"):
+            assert found.dtype == expected[name].dtype, name
+            assert repr([*found]) == repr([*expected[name]])
+    assert model.cv_results_["rank_test_score"].dtype == np.int32
+    assert_array_equal(model.cv_results_["rank_test_score"], expected["rank_test_score"])
+    assert len(set(expected["rank_test_score"])) < len(tried)  # there are ties
+    assert (model.best_index_, model.n_splits_) == (grid.best_index_, grid.n_splits_)
+    table = pd.DataFrame(model.cv_results_)
+    assert len(table) == len(tried)
+    assert table["mean_test_score"].max() == model.best_score_
+    assert table["params"][model.best_index_] == model.best_params_
+
+
+class Unfitted(TATML):
+    """For a search of scikit-learn that only calls its scorer."""
+
+    def fit(self, X, y):
+        return self
+
+
 # The choice, and the final fit
 
 
@@ -209,11 +247,37 @@ def test_the_best_setting_is_fitted_to_all_samples():
     for got, expected in zip(as_list(model.prior_), as_list(plain.prior_), strict=True):
         assert_array_equal(got, expected)
     fitted = {name for name in vars(plain) if name.endswith("_")}
-    chosen = {"C_", "best_params_", "best_score_", "cv_results_"}
+    chosen = {"C_", "best_index_", "best_params_", "best_score_", "cv_results_", "n_splits_"}
     assert {name for name in vars(model) if name.endswith("_")} == fitted | chosen
     assert (model.threshold_, model.b0_) == (plain.threshold_, plain.b0_)
     assert model.n_iter_ == plain.n_iter_
     assert model.result_.tol == 1e-8
+
+
+def test_the_best_estimator_is_a_tatml_that_shares_what_was_fitted():
+    X, y = noisy("two blocks")
+    model = search_over({"C": GRID, "prior": ["scaled"]}, cv=2, **FEW).set_params(random_state=3)
+    assert not hasattr(model, "best_estimator_")
+    best = model.fit(X, y).set_threshold(0.7).best_estimator_
+    assert type(best) is TATML
+    assert best.get_params() == TATML(**FEW | model.best_params_ | {"random_state": 3}).get_params()
+    assert best.components_ is model.components_
+    assert (best.threshold_, best.n_features_in_) == (0.7, model.n_features_in_)
+    assert not hasattr(best, "cv_results_")
+    assert_array_equal(best.transform(X), model.transform(X))
+    check_fitted_state(best)
+    again = clone(best).fit(X, y)
+    assert vars(again).keys() == vars(best).keys()
+    assert_array_equal(again.components_[1], model.components_[1])
+
+
+def test_the_default_estimator_is_not_built_again(monkeypatch):
+    X, y = labelled()
+    model, built = TATMLCV(param_grid={"C": [1.0]}, cv=2), []
+    monkeypatch.setattr(TATML, "__init__", lambda self: built.append(self))
+    model.fit(X, y).transform(X)
+    model.predict_pairs([[0, 1]], X)
+    assert built == []
 
 
 def test_a_search_finds_classes_of_several_modes():
@@ -252,8 +316,8 @@ def test_several_jobs_give_the_same(monkeypatch):
     monkeypatch.setattr(tatml_cv, "score_path", elsewhere)
     for other in (two, clone(model).fit(X, y)):
         assert other.cv_results_["params"] == one.cv_results_["params"]
-        scores = other.cv_results_["split_test_score"]
-        assert_array_equal(scores, one.cv_results_["split_test_score"])
+        scores = split_scores(other)
+        assert_array_equal(scores, split_scores(one))
         assert_array_equal(other.transform(X), one.transform(X))
 
 
@@ -292,7 +356,7 @@ def test_the_area_is_that_of_random_pairs_for_every_strategy():
         for row, pairs in enumerate(("random", "neighbors")):
             metric = TATML(10.0, pairs=pairs, **FEW).fit(X[train], y[train])
             area = roc_auc_score(drawn.similar_, metric.pair_score(drawn.pairs_, X[test]))
-            assert_allclose(model.cv_results_["split_test_score"][row, fold], area, atol=1e-3)
+            assert_allclose(split_scores(model)[row, fold], area, atol=1e-3)
 
 
 def test_the_path_takes_fewer_steps_than_cold_starts(monkeypatch):
@@ -325,9 +389,7 @@ def test_the_scores_do_not_depend_on_the_origin(scoring):
     near, far = (
         TATMLCV(TATML(**FEW), scoring=scoring, cv=FOLDS).fit(Z, y) for Z in (X, X + 2.0**31)
     )
-    assert_allclose(
-        far.cv_results_["split_test_score"], near.cv_results_["split_test_score"], atol=1e-6
-    )
+    assert_allclose(split_scores(far), split_scores(near), atol=1e-6)
     assert far.C_ == near.C_
 
 
@@ -415,11 +477,11 @@ def test_a_list_of_grids_is_tried_one_after_another():
         {"C": 5.0, "kernel": kernels[1]},
         {"C": 7.0, "pairs": "all"},
     ]
-    assert model.cv_results_["split_test_score"].shape == (7, 2)
+    assert split_scores(model).shape == (7, 2)
     for grid, rows in zip(grids, ([0, 1, 2, 3], [4, 5], [6]), strict=True):
         alone = clone(model).set_params(param_grid=grid).fit(X, y)
-        scores = model.cv_results_["split_test_score"][rows]
-        assert_array_equal(alone.cv_results_["split_test_score"], scores)
+        scores = split_scores(model)[rows]
+        assert_array_equal(split_scores(alone), scores)
 
 
 def test_the_first_of_the_best_is_chosen():
@@ -492,9 +554,7 @@ def test_without_a_seed_that_of_the_estimator_counts():
     other = TATMLCV(TATML(random_state=5, **few), grid, cv=2).fit(X, y)
     for model in (inner, both):
         assert_array_equal(model.pairs_, outer.pairs_)
-        assert_array_equal(
-            model.cv_results_["split_test_score"], outer.cv_results_["split_test_score"]
-        )
+        assert_array_equal(split_scores(model), split_scores(outer))
     assert not np.array_equal(other.pairs_, outer.pairs_)
 
 
@@ -526,8 +586,25 @@ def test_a_saved_search_is_loaded(grid, tmp_path):
     assert repr(loaded.param_grid) == repr(model.param_grid)
     assert loaded.estimator.preprocessor is None
     assert model.estimator.preprocessor is X
+    assert loaded.cv_results_.keys() == model.cv_results_.keys()
+    for name, values in model.cv_results_.items():
+        assert repr(loaded.cv_results_[name]) == repr(values)
     again = loaded.fit(X, y)
     assert_array_equal(again.transform(X), model.transform(X))
+
+
+def test_a_saved_search_has_all_results_but_no_samples(tmp_path):
+    pytest.importorskip("skops")
+    X, y = noisy()
+    kernel = KernelMap().fit(X)
+    grids = [{"prior": [np.eye(4), 2 * np.eye(4)]}, {"kernel": [kernel]}, {"prior": [np.eye(3)]}]
+    with pytest.warns(FitFailedWarning):
+        model = search_over(grids, cv=2, **FEW).fit(X, y)
+    loaded = load_model(save_model(model, tmp_path / "model.skops")).estimator
+    for name, values in model.cv_results_.items():
+        assert repr([*loaded.cv_results_[name]]) == repr([*values])
+    assert model.cv_results_["param_kernel"][2] is kernel
+    assert not hasattr(loaded.cv_results_["param_kernel"][2], "maps_")
 
 
 def test_kernel_values_are_searched_over():
@@ -603,19 +680,26 @@ def test_the_final_fit_says_that_it_has_not_converged():
     assert not model.result_.converged
 
 
+def test_a_kernel_may_have_more_components_than_the_samples_have_features():
+    X, y = labelled()
+    options = FEW | {"kernel": KernelMap(keep_features=False), "n_components": X.shape[1] + 3}
+    model = search_over({"C": [1.0, 10.0]}, cv=2, **options)
+    assert model.fit(X, y).transform(X).shape == (len(X), X.shape[1] + 3)
+
+
 # Errors
 
 
 WRONG = {
     "C": [10.0, "many", None, [], [0.0], [1.0, -2.0], [np.nan], ["a"], [[1.0]], [True]],
     "threshold_strength": [[], 0.5, "ab", [0.0], [-1.0, 1.0], [None]],
-    "prior": [[], "auto", ["wishful"], 3, [np.eye(3)]],
+    "prior": [[], "auto", ["wishful"], 3],
     "pairs": [[], "random", ["wishful"], 3],
     "kernel": ["rbf", ["wishful"], [KernelMap(degree=0)], [KernelMap], [None, "precomputed"]],
     "threshold": [["automatic"], [0], [None]],
     "tol": [[0], ["small"]],
     "solver": [["gradient"], [Newton]],
-    "n_components": [[0], [5]],
+    "n_components": [[0]],
     "n_pairs_per_class": [[1], range(3)],
 }
 
@@ -623,12 +707,51 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_value_of_the_grid_is_named(name):
     X, y = labelled()
-    of_data = ("prior: expected", "n_components: expected")  # known with the samples
     for values in WRONG[name]:
-        words = rf"^(param_grid: .*\b{name}\b|{'|'.join(of_data)})"
         for grid in ({name: values}, [{"C": [1.0]}, {"C": [1.0], name: values}]):
+            words = rf"^param_grid: .*\b{name}\b"
             refused(TATMLCV(TATML(**FEW), grid, cv=2), X, y, words)
             refused(copy(once_fitted()).set_params(param_grid=grid), X, y, words)
+
+
+# These are known to be wrong with the samples only.
+UNSUITED = [("prior", [3]), ("prior", np.eye(3)), ("n_components", 5), ("n_components", [1, 1])]
+
+
+@pytest.mark.parametrize(("name", "value"), UNSUITED)
+def test_a_setting_that_cannot_be_fitted_scores_nan(name, value):
+    X, y = labelled()
+    good = search_over({"C": GRID}, cv=2, **FEW).fit(X, y)
+    model = clone(good).set_params(param_grid=[{name: [value], "C": [1.0]}, {"C": GRID}])
+    words = rf"param_grid: 1 of 4 settings score NaN, .* error is: {name}: expected"
+    with pytest.warns(FitFailedWarning, match=words) as caught:
+        model.fit(X, y)
+    assert (len(caught), caught[0].filename) == (1, __file__)
+    assert np.isnan(model.cv_results_["mean_test_score"][0])
+    assert_array_equal(split_scores(model)[1:], split_scores(good))
+    assert model.cv_results_["rank_test_score"][0] == 4
+    assert (model.best_index_, model.best_params_) == (good.best_index_ + 1, good.best_params_)
+    assert_array_equal(model.components_, good.components_)
+
+
+@pytest.mark.parametrize(("name", "value"), UNSUITED)
+def test_settings_that_can_none_be_fitted_are_refused(name, value):
+    X, y = labelled()
+    for model in (search_over(cv=2, **FEW), copy(once_fitted())):
+        refused(model.set_params(param_grid={name: [value]}), X, y, rf"^{name}: expected")
+
+
+def test_settings_that_each_fail_in_some_fold_are_refused(monkeypatch):
+    X, y = labelled()
+    score_path, failing = tatml_cv.score_path, iter([True, False, False, True])
+
+    def fails(*given):
+        if next(failing):
+            raise ValueError("y: expected other labels")
+        return score_path(*given)
+
+    monkeypatch.setattr(tatml_cv, "score_path", fails)
+    refused(search_over({"pairs": ["all", "random"]}, cv=2), X, y, "^y: expected other labels")
 
 
 WRONG_FORMS = [
@@ -679,6 +802,28 @@ def test_a_wrong_parameter_is_named(name):
         refused(copy(once_fitted()).set_params(**{name: value}), X, y, rf"^{name}: ")
 
 
+def test_a_class_derived_from_tatml_is_refused():
+    """A search would not call its fit; neither is its name enough."""
+
+    class Mine(TATML):
+        def fit(self, X, y, groups=None):
+            raise AssertionError
+
+    class Small(TATML):
+        def __init__(self, C=1.0):
+            super().__init__(C)
+
+    class Other(BaseEstimator):
+        pass
+
+    Other.__name__ = Other.__qualname__ = "TATML"
+    for kind in (Mine, Small, Other):
+        words = rf"^estimator: expected None or a TATML, got .*test_tatml_cv.*{kind.__name__}; "
+        for grid in (None, {"threshold_strength": [1.0]}):
+            with pytest.raises(TypeError, match=words):
+                TATMLCV(kind(), grid).fit(*labelled())
+
+
 @cache
 def once_fitted():
     return search_over({"C": [10.0]}, cv=2, **FEW).fit(*labelled())
@@ -720,9 +865,9 @@ def test_both_is_two_thirds_of_the_area_and_one_third_of_the_accuracy():
     X, y = noisy("vectors")
     model = search_over({"C": [1.0, 100.0]}, cv=3, prior="auto", random_state=0)
     scores = {
-        scoring: clone(model).set_params(scoring=scoring).fit(X, y).cv_results_
+        scoring: split_scores(clone(model).set_params(scoring=scoring).fit(X, y))
         for scoring in ("auc", "accuracy", "both")
     }
-    auc, accuracy, both = (found["split_test_score"] for found in scores.values())
+    auc, accuracy, both = scores.values()
     assert np.abs(auc - accuracy).min() > 1e-3
     assert_allclose(both, (2 * auc + accuracy) / 3)

@@ -65,19 +65,16 @@ def check_positive(name: str, value: Any, or_infinite: bool = False) -> float:
 
 def check_not_negative(name: str, value: Any) -> float:
     """Return the value as a finite float of at least 0."""
-    check_finite(name, value)
-    return check_number(name, value, "a finite number of at least 0", lambda x: x >= 0)
+    return check_number(name, value, "a finite number of at least 0", lambda x: 0 <= x < inf)
 
 
 def check_share(name: str, value: Any) -> float:
     """Return the value as a float from 0 to 1."""
-    check_not_negative(name, value)
-    return check_number(name, value, "a number from 0 to 1", lambda x: x <= 1)
+    return check_number(name, value, "a number from 0 to 1", lambda x: 0 <= x <= 1)
 
 
 def check_between(name: str, value: Any) -> float:
     """Return the value as a float between 0 and 1, neither of which is allowed."""
-    check_finite(name, value)
     return check_number(name, value, "a number between 0 and 1", lambda x: 0 < x < 1)
 
 
@@ -149,7 +146,7 @@ def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
         raise WrongTypeError(
             f"{name}: expected a number from 0 to 1 with strategy={strategy!r}, got {shown(value)}"
         )
-    check_number(name, value, "a number from 0 to 1", lambda x: 0 <= x <= 1)
+    check_share(name, value)
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -195,3 +192,10 @@ def check_random(value: Any) -> Any:
             "random_state: expected None, an integer, a RandomState or a Generator, got "
             f"{shown(value)}"
         ) from error
+
+
+def as_random_state(source: Any) -> Any:
+    """Return a source for scikit-learn, which takes no Generator: that one seeds a RandomState."""
+    if hasattr(source, "randint"):
+        return source
+    return np.random.RandomState(source.integers(2**32))

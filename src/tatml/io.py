@@ -30,6 +30,7 @@ from ._data.blocks import Blocks
 from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state, revealed_samples
 from ._estimators.inputs import check_has
 from ._estimators.metric import CENTER, center_of
+from ._estimators.tatml_cv import columns_of
 from ._learning.span import too_large
 from ._messages import missing_extra, shown
 from ._optim.solvers import Dykstra, Newton
@@ -73,6 +74,7 @@ NODE_TYPES: dict[str, frozenset[str]] = {
     "TupleNode": frozenset({"builtins.tuple"}),
     "JsonNode": frozenset({"builtins.str"}),
     "TypeNode": frozenset({"builtins.str", "builtins.int", "builtins.float", "builtins.bool"}),
+    "MaskedArrayNode": frozenset({"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}),
     "NdArrayNode": frozenset(f"numpy.{kind.__name__}" for kind in ARRAY_TYPES),
     "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
     "RandomGeneratorNode": frozenset({"numpy.random._generator.Generator"}),
@@ -217,6 +219,9 @@ def _without_data(estimator: Any) -> tuple[Any, list[str]]:
     for name in (*type(saved)._get_param_names(), "best_params_", "cv_results_"):
         if name in state:
             state[name] = without_fits(state[name])
+    if "cv_results_" in state:
+        results = state["cv_results_"]
+        results |= columns_of(results["params"])
     result = state.get("result_")
     if result is not None and result.active is not None:
         state["result_"] = replace(result, active=None, multipliers=None)

@@ -7,6 +7,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,7 +17,8 @@ def replaced_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a new file for writing that takes the name `path` when the block ends.
 
     After an error or a full disk, `path` is what it was before; the error names it. A file that is
-    replaced keeps its permissions, and a link its target.
+    replaced keeps its permissions, and a link its target; until then, only the owner can read the
+    new file.
 
     Examples
     --------
@@ -30,7 +32,8 @@ def replaced_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))
     part = target.with_name(f".tatml-{secrets.token_hex(8)}.part")
     try:
-        with open(part, "xb") as file:
+        mode = 0o600 if target.exists() else 0o666  # of the latter the system takes the umask
+        with open(part, "xb", opener=partial(os.open, mode=mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -346,7 +346,7 @@ def by_object(model: Any) -> dict[str, Any]:
     objects = np.repeat(np.arange(15), 4)
     X = rng.normal(size=(60, 3, 2)) + rng.normal(size=(15, 3, 2))[objects]
     model.fit(blocks([X]), objects // 5, objects)
-    return scores_of(getattr(model, "best_estimator_", model))
+    return scores_of(model.best_estimator_ if hasattr(model, "thresholds") else model)
 
 
 def scores_of(model: Any) -> dict[str, Any]:
@@ -354,7 +354,10 @@ def scores_of(model: Any) -> dict[str, Any]:
     found = {f"components{m}": part for m, part in enumerate(parts)}
     found |= {"threshold": model.threshold_, "b0": model.b0_}
     if hasattr(model, "cv_results_"):
-        found["scores"] = model.cv_results_["split_test_score"]
+        results = model.cv_results_
+        of_splits = [name for name in results if name.startswith("split")]
+        columns = np.column_stack([results[name] for name in of_splits])  # version 0.1: a table
+        found["scores"] = columns
     return found
 
 

@@ -331,7 +331,8 @@ def _fit_facts(estimator: Any, data: InputData) -> dict[str, Any]:
 
 def _searched_names(candidates: Sequence[dict[str, Any]]) -> list[str]:
     """Return the parameters for which a search compared several values."""
-    return [name for name in candidates[0] if len({repr(tried[name]) for tried in candidates}) > 1]
+    names = dict.fromkeys(name for tried in candidates for name in tried)
+    return [name for name in names if len({repr(tried.get(name)) for tried in candidates}) > 1]
 
 
 def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -385,8 +386,6 @@ def _data_text(data: InputData) -> str:
     if data.pairs is not None:
         return f"{len(data.pairs)} pairs of {text}"
     text = f"{len(data.X)} samples of {text}"
-    if data.y is None:
-        return text
     column = f" (column {data.target!r})" if data.target else ""
     return f"{text}, {len(np.unique(data.y))} classes{column}"
 

@@ -296,7 +296,7 @@ class InputData:
     """
 
     path: Path
-    X: Any = None  # what a command needs of X and y, it asks for
+    X: Any = None  # None if the file has none; commands check what they need
     y: Any = None
     groups: NDArray | None = None
     pairs: NDArray | None = None

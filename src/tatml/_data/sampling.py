@@ -16,6 +16,7 @@ from sklearn.metrics import pairwise_distances_chunked
 from sklearn.utils.random import sample_without_replacement
 
 from .._array import Indices
+from .._validation import as_random_state
 from .blocks import Blocks
 from .pairs import Pairs
 
@@ -118,8 +119,7 @@ def draw_random_pairs(
     n_classes = int(labels.max()) + 1
     n_pairs = _automatic(n_classes) if n_pairs_per_class is None else n_pairs_per_class
     n_similar = (n_pairs + 1) // 2
-    if not hasattr(random_state, "randint"):  # scikit-learn's sampling takes no Generator
-        random_state = np.random.RandomState(random_state.integers(2**32))
+    random_state = as_random_state(random_state)
     own_group = np.arange(len(labels)) if groups is None else groups
     order = np.lexsort((own_group, labels))
     start = np.searchsorted(labels[order], np.arange(n_classes + 1))

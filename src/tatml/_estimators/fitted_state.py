@@ -40,6 +40,7 @@ from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES,
 from ..features._kernel_map import BlockMap, KernelMap
 from .metric import CENTER, N_SAMPLES, center_of
 from .parameters import CHECKS, Check, checked, or_none
+from .tatml_cv import FOUND, ranks_of, results_of
 
 # The types of the objects among fitted attributes.
 HELD = (Calibration, Result, SpanResult, SpanFactor, Span, SparseRows, KernelMap, BlockMap)
@@ -55,7 +56,7 @@ REQUIRED = {
     "class_weight": ("classes_", "threshold_", "b0_"),
     "n_components": METRIC,
     "solver": SOLVED,
-    "param_grid": (*METRIC, *SOLVED, "cv_results_", "best_params_", "best_score_", "C_"),
+    "param_grid": (*METRIC, *SOLVED, *FOUND),
 }
 CALIBRATED = ("likelihood_ratio_", "same_rate_")  # both or none
 
@@ -71,7 +72,7 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     >>> check_fitted_state(metric)
     Traceback (most recent call last):
         ...
-    ValueError: threshold_: expected a finite number, got nan
+    ValueError: threshold_: expected a finite number of at least 0, got nan
     """
     state, parameters = vars(estimator), type(estimator)._get_param_names()
     for name in (*parameters, *sorted(_required(estimator, parameters))):
@@ -111,8 +112,8 @@ def _required(estimator: Any, parameters: Sequence[str]) -> set[str]:
 # Kinds of checks
 
 
-def check_array(kinds: str, n_dims: int, name: str, value: Any) -> None:
-    """Raise unless the value is a finite array of one of these kinds of dtypes."""
+def check_array(kinds: str, n_dims: int, name: str, value: Any, finite: bool = True) -> None:
+    """Raise unless the value is an array of one of these kinds of dtypes, usually a finite one."""
     if type(value) is not np.ndarray:
         raise TypeError(f"{name}: expected an array, got {shown(value)}")
     if value.dtype.kind not in kinds or len(value.shape) != n_dims:
@@ -120,7 +121,7 @@ def check_array(kinds: str, n_dims: int, name: str, value: Any) -> None:
             f"{name}: expected an array with {n_dims} dimensions, got {value.dtype} of shape "
             f"{value.shape}"
         )
-    if value.dtype.kind == "f" and not np.isfinite(value).all():
+    if finite and value.dtype.kind == "f" and not np.isfinite(value).all():
         raise ValueError(f"{name}: expected finite numbers, got NaN or infinity")
 
 
@@ -339,6 +340,7 @@ ATTRIBUTES: dict[str, Check] = {
     "C_": check_positive,
     "b0_": check_finite,
     "block_names_in_": partial(check_type, tuple),
+    "best_index_": partial(check_count, least=0),
     "best_params_": all_of(partial(check_type, dict), _check_best_params),
     "best_score_": check_share,
     "block_shapes_": _check_block_shapes,
@@ -368,6 +370,7 @@ ATTRIBUTES: dict[str, Check] = {
     "n_iter_": check_count,
     "n_missed_": partial(check_count, least=0),
     "n_rounds_": check_count,
+    "n_splits_": check_count,
     "pair_weights_": or_none(VECTOR),
     "pairs_": or_none(partial(check_array, "i", 2)),
     "prior_": _check_matrices,
@@ -448,16 +451,30 @@ def _shapes_of(matrices: Any) -> list[tuple[int, ...]]:
 
 
 def _check_search(estimator: Any) -> None:
-    """Raise an error unless the chosen parameters are among those of the search."""
+    """Raise an error unless what was found follows from the parameters and scores of the splits."""
     results, params = estimator.cv_results_, estimator.best_params_
-    tried = as_list("cv_results_", results.get("params"), "the parameters of the search")
-    for name in ("mean_test_score", "std_test_score", "split_test_score"):
-        check_array("f", 2 if "split" in name else 1, f"cv_results_[{name!r}]", results.get(name))
+    tried = results.get("params")
+    check_list(partial(check_type, dict), "cv_results_['params']", tried)
+    n_splits = sum(str(name).startswith("split") for name in results)
+    check_equal("n_splits_", estimator.n_splits_, n_splits)
+    splits = [f"split{number}_test_score" for number in range(n_splits)]
+    for name in (*splits, "mean_test_score", "std_test_score"):
+        check_array("f", 1, f"cv_results_[{name!r}]", results.get(name), finite=False)
         check_equal(f"cv_results_[{name!r}]", len(results[name]), len(tried))
-    check_equal("C_", estimator.C_, params.get("C"))
-    best = int(np.argmax(results["mean_test_score"]))
+    expected = results_of(tried, np.stack([results[name] for name in splits], axis=1))
+    for name in ("mean_test_score", "std_test_score"):  # processors round sums differently
+        if np.allclose(results[name], expected[name], rtol=1e-9, atol=1e-12, equal_nan=True):
+            expected[name] = results[name]
+    expected["rank_test_score"] = ranks_of(results["mean_test_score"])
+    check_equal("cv_results_", sorted(results), sorted(expected))
+    for name, values in expected.items():
+        check_type(type(values), f"cv_results_[{name!r}]", results[name])
+        check_equal(f"cv_results_[{name!r}]", repr([*results[name]]), repr([*values]))
+    best = int(np.argmin(expected["rank_test_score"]))
+    check_equal("best_index_", estimator.best_index_, best)
     check_equal("best_score_", estimator.best_score_, float(results["mean_test_score"][best]))
     check_equal("best_params_", repr(params), repr(tried[best]))
+    check_equal("C_", estimator.C_, params.get("C"))
 
 
 MEAN = "the mean of the training samples"

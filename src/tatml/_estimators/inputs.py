@@ -511,7 +511,7 @@ FEW_BY_CHANCE = 0.05
 
 
 def count_rows(pairs: Any) -> int:
-    """Return the number of given pairs, or of other rows, of any form; 0 if they are no array."""
+    """Return the number of given pairs, or of other rows, of any form; 0 if not array-like."""
     try:
         return _num_samples(pairs)
     except Exception:  # any object may be given

@@ -230,14 +230,6 @@ def _check_thresholds(name: str, value: Any) -> list[float]:
 # Checks of a search
 
 
-def _check_estimator(name: str, value: Any) -> SimpleNamespace:
-    """Return the checked parameters of the TATML that a search is over."""
-    if isinstance(value, type) or "TATML" not in {kind.__name__ for kind in type(value).__mro__}:
-        raise TypeError(f"{name}: expected None or a TATML, got {shown(value)}")
-    with inside(name):
-        return checked(value)
-
-
 def _check_param_grid(name: str, value: Any) -> list[dict[str, list[Any]]]:
     """Return one or several grids: checked values of parameters of TATML."""
     what = "None, a dict of lists of values, or a list of such dicts"
@@ -316,7 +308,6 @@ CHECKS: dict[str, Check] = OF_TATML | {
     "bounds": or_none(_check_bounds),
     "class_weight": or_none(_check_class_weight),
     "cv": or_none(_check_folds),
-    "estimator": or_none(_check_estimator),
     "gamma": check_positive,
     "k": check_count,
     "max_rounds": check_count,

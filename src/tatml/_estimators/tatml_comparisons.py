@@ -61,7 +61,7 @@ class ComparisonLearner(MetricEstimator):
             settings = self._settings(
                 parameters,
                 tuples,
-                margin=(0.5, 2.0),  # of pairs, which there are none of
+                margin=(0.5, 2.0),  # not used: there are no labelled pairs
                 names=("C", "margin"),
                 samples_name=name,
             )

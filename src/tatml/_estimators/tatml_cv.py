@@ -5,29 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
-from numbers import Integral
+from numbers import Integral, Real
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+from sklearn.exceptions import FitFailedWarning
+from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
 from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
 from .._learning.learn import clipped, learn_from_labels
 from .._learning.path import PathSettings, choose_spaces, score_path
-from .._learning.prepare import check_components
 from .._learning.task import Settings
+from .._messages import shown
 from .._optim.result import warn_unless_converged
 from .._progress import with_progress
 from .._validation import check_random
+from .._warnings import warn_user
 from .metric import LabelEstimator
-from .parameters import Scoring, checked
+from .parameters import CHECKS, Scoring, checked, inside, or_none
 from .tatml import TATML
 
 DEFAULT_CS = (10.0, 100.0, 1000.0)
 DEFAULT_PRIORS = ("discriminant", "auto", "scaled")
+DEFAULT = TATML()  # what estimator=None stands for; it is only read
+# The attributes of a search that the TATML it finds does not have.
+FOUND = ("C_", "best_index_", "best_params_", "best_score_", "cv_results_", "n_splits_")
 Grid = Mapping[str, Sequence[Any]]
 
 
@@ -44,6 +51,65 @@ def _combinations(grid: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]
     """Yield all combinations of the values of a grid; the last name varies fastest."""
     for values in product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
+
+
+def _check_estimator(name: str, value: Any) -> SimpleNamespace:
+    """Return the checked parameters of the TATML that a search is over."""
+    kind = type(value)
+    if kind is not TATML:
+        raise TypeError(
+            f"{name}: expected None or a TATML, got {shown(value)} of the class "
+            f"{kind.__module__}.{kind.__qualname__}; the search would not call its fit"
+        )
+    with inside(name):
+        return checked(value)
+
+
+CHECKS["estimator"] = or_none(_check_estimator)  # here, because the table cannot import TATML
+
+
+def results_of(tried: list[dict[str, Any]], scores: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the scores of all settings, shape (n_settings, n_splits), as scikit-learn does."""
+    mean = scores.mean(axis=1)
+    return {
+        **columns_of(tried),
+        "params": tried,
+        **{f"split{number}_test_score": column for number, column in enumerate(scores.T)},
+        "mean_test_score": mean,
+        "std_test_score": scores.std(axis=1),
+        "rank_test_score": ranks_of(mean),
+    }
+
+
+def ranks_of(mean: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Return the rank of each score: 1 for the highest, the least rank for ties, NaN last."""
+    return rankdata(np.where(np.isnan(mean), np.inf, -mean), "min").astype(np.int32)
+
+
+def columns_of(tried: list[dict[str, Any]]) -> dict[str, np.ma.MaskedArray]:
+    """Return ``param_<name>`` for each parameter: its values in all settings."""
+    names = dict.fromkeys(name for params in tried for name in params)
+    return {f"param_{name}": _values_of(tried, name) for name in names}
+
+
+def _values_of(tried: list[dict[str, Any]], name: str) -> np.ma.MaskedArray:
+    """Return the value of a parameter in every setting, masked where the setting has none."""
+    known = {row: params[name] for row, params in enumerate(tried) if name in params}
+    of_numbers = all(isinstance(value, Real) for value in known.values())
+    dtype = np.array([*known.values()]).dtype if of_numbers else object
+    values, masked = np.zeros(len(tried), dtype=dtype), np.ones(len(tried), dtype=bool)
+    for row, value in known.items():
+        values[row], masked[row] = value, False
+    return np.ma.MaskedArray(values, masked)
+
+
+def _try_path(*given: Any) -> tuple[list[float], Exception | None]:
+    """Return the scores of `score_path`; if a parameter does not suit the samples, NaN and why."""
+    try:
+        return score_path(*given), None
+    except (TypeError, ValueError) as error:
+        Cs = given[4]
+        return [np.nan] * len(Cs), error
 
 
 def _of_estimator(name: str) -> Any:
@@ -69,28 +135,29 @@ def _of_best(name: str) -> Any:
 class TATMLCV(LabelEstimator):
     """TATML with its prior, its weight C, or other parameters, chosen by cross-validation.
 
-    It is `sklearn.model_selection.GridSearchCV` with two differences. Each fold draws its pairs
-    once per setting and solves for all values of C in increasing order, each solution starting from
-    the one before. The units of priors and kernels are chosen once for all folds. To save time, a
-    path stops at a duality gap of 1 % of the objective (or `tol`, if larger) and takes only every
-    second to fourth pair if at least 1,000 pairs remain; it takes all pairs for
-    ``pairs="neighbors"`` and ``reduction="sum"``. C weights the mean loss of the pairs, so the best
-    C does not depend on their number. The best setting is then fitted to all samples.
+    Each fold draws its pairs once per setting and solves for all values of C in increasing order,
+    each solution starting from the one before: a path. To save time, a path stops at a duality gap
+    of 1 % of the objective (or `tol`, if larger) and takes only every second to fourth pair if at
+    least 1,000 pairs remain; it takes all pairs for ``pairs="neighbors"`` and ``reduction="sum"``.
+    C weights the mean loss of the pairs, so the best C does not depend on their number. The best
+    setting is then fitted to all samples. See Notes for the differences from
+    `sklearn.model_selection.GridSearchCV`.
 
     Parameters
     ----------
     estimator : TATML or None, default=None
-        The estimator whose parameters are chosen. None: `TATML` with its defaults. It does not
-        change. Its parameters hold where the grid gives no values; `warm_start` has no effect.
-        Only the final fit is verbose.
+        The estimator whose parameters are chosen. Subclasses are refused. None: `TATML` with its
+        defaults; only a given ``TATML()`` has parameters for ``set_params(estimator__tol=1e-4)``.
+        It does not change. Its parameters hold where the grid gives no values; `warm_start` has no
+        effect. Only the final fit is verbose.
     param_grid : dict of str to list, list of such dicts, or None, default=None
-        The values to choose from for parameters of `TATML`, as in
-        `sklearn.model_selection.GridSearchCV`: all combinations of each dict are tried, those of
-        the last name one after another, and C innermost. The first of the best is chosen. None:
-        the weights ``C=[10, 100, 1000]`` and, unless the estimator has a kernel or another prior
-        than "discriminant", the priors ``["discriminant", "auto", "scaled"]``; the last two suit
-        classes with several modes. To try kernels, give for example ``{"C": [10, 100], "kernel":
-        [None, "rbf"]}``.
+        The values to choose from for parameters of `TATML`: all combinations of each dict are
+        tried, those of the last name one after another, and C innermost. The first of the best is
+        chosen. A given grid replaces the default grid: without "C" in it, C is that of the
+        estimator. To try kernels, give for example ``{"C": [10, 100], "kernel": [None, "rbf"]}``.
+        None: the weights ``C=[10, 100, 1000]`` and, unless the estimator has a kernel or another
+        prior than "discriminant", the priors ``["discriminant", "auto", "scaled"]``; the last two
+        suit classes with several modes.
     scoring : {"both", "auc", "accuracy"}, default="both"
         The score of a setting on the test samples of a fold. "auc": the area under the ROC curve
         for pairs of test samples (random pairs, or all pairs for ``pairs="all"``). "accuracy": the
@@ -119,9 +186,17 @@ class TATMLCV(LabelEstimator):
         The chosen parameters: C, and those of the grid.
     best_score_ : float
         The mean score of the chosen setting.
+    best_index_ : int
+        Its row in `cv_results_`.
+    best_estimator_ : TATML
+        A TATML with the chosen parameters and the fitted attributes of the final fit, whose arrays
+        it shares. Each access builds a new object, so keep it to change it.
+    n_splits_ : int
+        Number of folds.
     cv_results_ : dict
-        ``params`` (list of dict), ``mean_test_score``, ``std_test_score``, and
-        ``split_test_score`` of shape (n_settings, n_splits).
+        The scores, as in `sklearn.model_selection.GridSearchCV`: ``params``, ``param_<name>``,
+        ``split<number>_test_score``, ``mean_test_score``, ``std_test_score`` and
+        ``rank_test_score``. ``pandas.DataFrame(cv_results_)`` has one row per setting.
     components_, threshold_, threshold_factor_, b0_, result_, pairs_, similar_, prior_
         Of the final fit; see `TATML`.
     prior_units_, kernel_map_, block_shapes_, n_iter_
@@ -130,6 +205,24 @@ class TATMLCV(LabelEstimator):
     See Also
     --------
     TATML : The estimator with given parameters.
+
+    Notes
+    -----
+    The differences from `sklearn.model_selection.GridSearchCV` over a pipeline with `TATML`:
+
+    - Scores are of metrics from the path, which are less accurate than those of the final fit. One
+      setting alone can score slightly differently than among others.
+    - Outliers are clipped, and the units of priors and kernels chosen, once for all samples.
+    - `scoring` is one of three words, and `estimator` a `TATML`: names in the grid have no prefix.
+    - The default folds become fewer if classes are too small for them.
+    - C varies fastest in `cv_results_`, and the names of the grid keep their order; scikit-learn
+      sorts them. `best_params_` always contains C. No times are recorded.
+    - The search itself is the metric that it finds, and is always fitted to all samples (`refit`).
+      It has no `predict` or `score`, because `TATML` has none.
+
+    As there, a setting that cannot be fitted in a fold, such as a prior of another size than the
+    samples, scores NaN with a `FitFailedWarning`, together with the other values of C on its path.
+    If no setting can be fitted in all folds, the first error is raised.
 
     Examples
     --------
@@ -161,7 +254,18 @@ class TATMLCV(LabelEstimator):
 
     def _inner(self) -> TATML:
         """Return the estimator whose parameters are chosen."""
-        return TATML() if self.estimator is None else self.estimator
+        return DEFAULT if self.estimator is None else self.estimator
+
+    @property
+    def best_estimator_(self) -> TATML:
+        """A TATML with the chosen parameters, fitted to all samples."""
+        check_is_fitted(self)
+        best = TATML(**self._inner().get_params(deep=False) | self.best_params_)
+        if self.random_state is not None:
+            best.random_state = self.random_state
+        own = {*self._get_param_names(), *FOUND}
+        best.__dict__ |= {name: value for name, value in vars(self).items() if name not in own}
+        return best
 
     def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Choose the parameters by cross-validation, and fit them to all samples.
@@ -182,15 +286,12 @@ class TATMLCV(LabelEstimator):
         """
         with self._fitting():
             parameters = checked(self)
-            settings = self._settings(parameters.estimator or checked(TATML()), X)
+            settings = self._settings(parameters.estimator or checked(DEFAULT), X)
             settings = replace(settings, init=None)
             if self.random_state is not None:
                 settings = replace(settings, random_state=self.random_state)
             samples = self._read_labelled(X, y, groups)
             candidates = self._candidates(settings, parameters)
-            for candidate in candidates:
-                if candidate.settings.kernel is None:  # else their images may have more dimensions
-                    check_components(candidate.settings.n_components, self.block_shapes_)
             rows = np.arange(len(samples.labels))
             samples = replace(samples, blocks=clipped(samples.blocks, rows, settings))
             best = self._search(samples, candidates, parameters)
@@ -230,15 +331,10 @@ class TATMLCV(LabelEstimator):
             check_fits_folds("k", k, folds)
         scores = self._scores(samples, candidates, folds, parameters)
         params = [{"C": C, **candidate.given} for candidate in candidates for C in candidate.Cs]
-        mean = scores.mean(axis=1)
-        self.cv_results_ = {
-            "params": params,
-            "mean_test_score": mean,
-            "std_test_score": scores.std(axis=1),
-            "split_test_score": scores,
-        }
-        best = int(np.argmax(mean))
-        self.best_params_, self.best_score_ = params[best], float(mean[best])
+        self.cv_results_, self.n_splits_ = results_of(params, scores), len(folds)
+        self.best_index_ = best = int(np.argmin(self.cv_results_["rank_test_score"]))
+        self.best_params_ = params[best]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][best])
         self.C_ = self.best_params_["C"]
         owners = [candidate for candidate in candidates for _ in candidate.Cs]
         return replace(owners[best].settings, C=self.C_)
@@ -259,11 +355,27 @@ class TATMLCV(LabelEstimator):
         scoring = parameters.scoring, parameters.k
         each = zip(settings, spaces, candidates, strict=True)
         jobs = (
-            delayed(score_path)(one, space, samples, fold, of.Cs, scoring, self._accuracy)
+            delayed(_try_path)(one, space, samples, fold, of.Cs, scoring, self._accuracy)
             for (one, space, of), fold in product(each, folds)
         )
         n_jobs = len(candidates) * len(folds)
         shown_jobs = with_progress(jobs, n_jobs, "TATMLCV", "path")
         found = Parallel(n_jobs=parameters.n_jobs)(shown_jobs)
         paths = [found[start : start + len(folds)] for start in range(0, n_jobs, len(folds))]
-        return np.concatenate([np.transpose(scores) for scores in paths])
+        scores = np.concatenate([np.transpose([one for one, _ in path]) for path in paths])
+        _report([error for _, error in found if error is not None], scores)
+        return scores
+
+
+def _report(errors: Sequence[Exception], scores: NDArray[np.float64]) -> None:
+    """Warn if some settings could not be fitted; raise the first error if none could."""
+    if not errors:
+        return
+    n_failed = int(np.isnan(scores).any(axis=1).sum())
+    if n_failed == len(scores):
+        raise errors[0]
+    warn_user(
+        f"param_grid: {n_failed} of {len(scores)} settings score NaN, because they could not be "
+        f"fitted in all folds; the first error is: {errors[0]}",
+        FitFailedWarning,
+    )

@@ -192,7 +192,7 @@ def strengths(total: float, settings: Settings) -> tuple[float, float]:
 
 
 def learn_threshold(metric: Metric, blocks: Blocks, pairs: Pairs, settings: Settings) -> Metric:
-    """Return the metric with the threshold that other pairs give."""
+    """Return the metric with a threshold learnt from the given pairs."""
     if settings.c0 is None:
         strength = settings.threshold_strength
     else:  # c0/(c Σw), as the pairs are not part of the problem

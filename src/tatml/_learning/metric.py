@@ -163,7 +163,7 @@ def principal_axes(factor: NDArray, array: Array, count: int) -> NDArray:
 
 
 def one_or_list(matrices: Sequence[Any]) -> Any:
-    """Return the only matrix of a list of one, and other lists as they are."""
+    """Unwrap a list of one element."""
     return matrices[0] if len(matrices) == 1 else list(matrices)
 
 

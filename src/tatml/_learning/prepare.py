@@ -273,7 +273,7 @@ class MetricPrior:
         return [W0 if span is None else span.matrix(W0) for W0, span in parts]
 
     def full_result(self, result: Result) -> Result:
-        """Return the result with the factors of whole blocks, or as it is where those are large."""
+        """Return the result with factors of whole blocks, unless they are too large to form."""
         if not any(self.spans):
             return result
         if not self.is_small:

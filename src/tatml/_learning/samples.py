@@ -167,12 +167,14 @@ def _clip_block(array: Any, counted: Indices) -> tuple[Any, Doubles]:
     return SparseBlock(table), np.sum([squares for _, squares in parts], axis=0)
 
 
-def _clip_dense(array: Array, counted: Indices) -> tuple[Array, Doubles]:
+def _clip_dense(
+    array: Array, counted: Indices, chunk_numbers: int = CHUNK_NUMBERS
+) -> tuple[Array, Doubles]:
     """Clip a dense block, some columns at a time: their sorted copies need memory."""
     xp, n_samples = namespace(array), array.shape[0]
     table = xp.reshape(array, (n_samples, -1))
     clipped, squares = xp.empty_like(table), np.zeros(len(counted))
-    step = max(1, CHUNK_NUMBERS // n_samples)
+    step = max(1, chunk_numbers // n_samples)
     for start in range(0, table.shape[1], step):
         part = slice(start, min(start + step, table.shape[1]))
         columns, more = _clip_columns(as_double(table[:, part]), counted)

@@ -68,7 +68,7 @@ class Task:
 class Settings:
     """How a metric is learnt: the checked parameters of an estimator, described at `TATML`.
 
-    Fields that are no parameters of `TATML` are
+    Fields besides the parameters of `TATML`:
 
     init : Result or None
         The result that the solver starts from.

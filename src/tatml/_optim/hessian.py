@@ -27,7 +27,7 @@ WORTH_SINGLE = 1e8  # multiplications of a product from which float32 is worth i
 
 
 def svec_chunks(sums: Sums, numbers_per_row: int) -> Iterator[tuple[slice, Array]]:
-    """Yield (rows, svec(A_k)/M of these rows), for work on so many numbers per row."""
+    """Yield (rows, svec(A_k)/M of these rows) in chunks sized for the given numbers per row."""
     links, pairs = sums.links, sums.pairs
     if links is None:
         for part in pairs.parts(numbers_per_row):

@@ -93,7 +93,7 @@ def joined(parts: Sequence[Array]) -> Array:
 
 
 def product_operations(shapes: Iterable[tuple[int, int]], n_pairs: int, n_rows: int) -> float:
-    """Count the multiplications of a product with the Hessian of so many pairs, and its reads.
+    """Count the operations of one Hessian product: multiplications and reads.
 
     It has two products of n × n matrices with the n n' numbers of each row; rows are pairs or, in
     sums over samples, samples. It reads the numbers of each pair. `shapes` has (n, n') of each

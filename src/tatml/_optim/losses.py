@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -32,16 +32,17 @@ class PairLoss(ABC):
     fields are arrays of shape (n_pairs,), with one number per pair, and anything else that is
     common to all pairs. Every φ_k has to be proportional to the field `weight`. This class computes
     what the solvers need besides; a loss overrides that where it knows a formula that is faster or
-    does not cancel.
+    does not cancel. No public function takes a loss yet: `learn_metric` and the estimators build
+    theirs from their parameters.
 
     Attributes
     ----------
     sign : array of shape (n_pairs,)
         y_k: +1 for a similar pair, −1 for a dissimilar one. Only losses of Dykstra need it.
     weight : array of shape (n_pairs,)
-        The weights of the pairs; a pair of weight 0 is ignored.
+        The weights of the pairs; a pair of weight 0 is ignored, whatever `conjugate` returns.
     gamma : array of shape (n_pairs,)
-        γ_k of ζ_k = D_k − γ_k b0 − o_k; 0 for a loss without a threshold.
+        γ_k of ζ_k = D_k − γ_k b0 − o_k; zeros, for a loss without a threshold, if it is no field.
     offset : array of shape (n_pairs,) or None
         o_k; None stands for 0.
     quadratic : bool
@@ -84,6 +85,12 @@ class PairLoss(ABC):
     quadratic: ClassVar[bool] = False
     accuracy: ClassVar[float] = 1e-14
 
+    def __post_init__(self) -> None:
+        if not hasattr(self, "weight"):
+            raise TypeError(f"{type(self).__name__}: expected a field `weight`, got none")
+        if not hasattr(self, "gamma"):
+            object.__setattr__(self, "gamma", namespace(self.weight).zeros_like(self.weight))
+
     @abstractmethod
     def value(self, zeta: Array) -> Array:
         """Compute φ_k(ζ_k), shape (n_pairs,)."""
@@ -100,9 +107,14 @@ class PairLoss(ABC):
     def conjugate(self, s: Array) -> Array:
         """Compute φ*_k(s_k) for s in the domain of φ*."""
 
+    def conjugates(self, s: Array) -> Array:
+        """Compute φ*_k(s_k), and 0 for pairs of weight 0, whose formula may divide by 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return _where(self.weight != 0, self.conjugate(s))
+
     def gap(self, zeta: Array, s: Array) -> Array:
         """Compute φ(ζ) + φ*(s) − s ζ ≥ 0, for s in the domain of φ*."""
-        xp, rest = namespace(zeta), self.value(zeta) + self.conjugate(s) - s * zeta
+        xp, rest = namespace(zeta), self.value(zeta) + self.conjugates(s) - s * zeta
         return xp.where(rest < 0, xp.zeros_like(rest), rest)  # keeps NaN
 
     def gap_within(self, zeta: Array, s: Array, error: Array) -> Array:
@@ -114,7 +126,7 @@ class PairLoss(ABC):
         xp = namespace(zeta)
         largest = xp.abs(zeta) + error
         values = xp.maximum(self.value(zeta - error), self.value(zeta + error))
-        size = values + xp.abs(self.conjugate(s)) + xp.abs(s) * largest
+        size = values + xp.abs(self.conjugates(s)) + xp.abs(s) * largest
         rounding = self.accuracy + 4 * float(xp.finfo(zeta.dtype).eps)
         return self._largest_gap(zeta, s, error) + rounding * size
 
@@ -352,13 +364,7 @@ class BurgLoss(PairLoss):
     weight: Array
     bound: Array
 
-    gamma: Array = field(init=False, repr=False)
-    """Zeros: the bounds are given, and there is no threshold."""
-
     accuracy: ClassVar[float] = 1e-12  # of x − log(1 + x)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "gamma", namespace(self.bound).zeros_like(self.bound))
 
     def _violated(self, distance: Array) -> Array:
         """Return which distances are beyond their bounds."""

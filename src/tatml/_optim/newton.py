@@ -59,7 +59,7 @@ MOST_DAMPED = 8  # number of damped steps before Newton's method on the dual is 
 SAMPLE = 20_000  # smallest number of pairs of a rehearsal
 GPU_SAMPLE = 100_000  # smallest rehearsal on a GPU, where steps on fewer pairs are latency-bound
 REHEARSAL_TOL = 1e-4  # tolerance of the rehearsal
-REHEARSAL_GAIN = 3.0  # a rehearsal is worth it if products over all pairs cost so many times more
+REHEARSAL_GAIN = 3.0  # smallest ratio of costs for which a rehearsal pays
 
 Start = tuple[Sequence[Array], float]  # factors L in the coordinates of the problem, and b0
 

@@ -163,7 +163,7 @@ class PairsAtPoint:
         if type(loss) is SquaredHinge:  # φ(ζ) = φ*(s) = s ζ/2
             value = conjugate = inner(s, self.zeta) / 2
         else:
-            value, conjugate = total(loss.value(self.zeta)), total(loss.conjugate(s))
+            value, conjugate = total(loss.value(self.zeta)), total(loss.conjugates(s))
         return Totals(
             loss=value,
             force=inner(loss.gamma, s),
@@ -178,7 +178,7 @@ class PairsAtPoint:
         shift = theta * self.totals.shift
         if self.term.quadratic:
             return theta**2 * self.totals.conjugate + shift
-        return total(self.term.loss.conjugate(theta * self.evaluation.s)) + shift
+        return total(self.term.loss.conjugates(theta * self.evaluation.s)) + shift
 
     def along(self, V: Sequence[Array], change: float) -> Line:
         """Return the losses along the direction V while b0 changes by `change`."""

@@ -203,7 +203,7 @@ class LogDetProblem:
     ) -> tuple[list[Array], float]:
         """Compute C⁻¹L in float64, and a bound of its error.
 
-        `known` is C⁻¹L as the solver knows it; it is used as it is where it is in float64.
+        `known` is C⁻¹L as the solver knows it; it is reused if it is float64 already.
         """
         if self.prior is None:
             return list(L), 0.0
@@ -263,7 +263,7 @@ class LogDetProblem:
         shift = 0.0 if loss.offset is None else inner(loss.offset, s)
 
         def conjugate(theta: float) -> float:
-            return total(loss.conjugate(theta * s)) + theta * shift
+            return total(loss.conjugates(theta * s)) + theta * shift
 
         return DualAlong(self, eigenvalues, self.threshold_force(s), conjugate).best()
 

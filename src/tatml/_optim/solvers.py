@@ -49,8 +49,8 @@ class Solver(ABC):
     on_interrupt: OnInterrupt
 
     WORDS: ClassVar[dict[str, tuple[str, ...]]]  # the allowed values of each str parameter
-    ONE_THREAD: ClassVar[float] = SMALL_MATRIX  # rows up to which BLAS gets one thread
-    USUAL_STEPS: ClassVar[int | None] = None  # steps of a usual fit; None where they differ widely
+    _ONE_THREAD: ClassVar[float] = SMALL_MATRIX  # rows up to which BLAS gets one thread
+    _USUAL_STEPS: ClassVar[int | None] = None  # steps of a usual fit; None where they differ widely
 
     def __post_init__(self) -> None:
         for name, choices in self.WORDS.items():
@@ -103,11 +103,11 @@ class Solver(ABC):
             max_iter=int(self.max_iter),
             verbose=verbose,
             callback=callback,
-            usual_steps=self.USUAL_STEPS,
+            usual_steps=self._USUAL_STEPS,
         )
         # Overflow raises nothing here: `Monitor.record` rejects points that are not finite.
         raising = raising_linalg(problem.prior_factors[0])
-        threads = 1 if max(problem.sizes) <= self.ONE_THREAD else None
+        threads = 1 if max(problem.sizes) <= self._ONE_THREAD else None
         limited = _threadpools().limit(limits=threads)
         failures: tuple[type[Exception], ...] = (*linalg_errors(), OverflowError)
         with limited, np.errstate(all="ignore"), raising:
@@ -175,7 +175,7 @@ class Newton(Solver):
     """
 
     WORDS: ClassVar[dict[str, tuple[str, ...]]] = {"linear_solver": get_args(LinearSolver)}
-    USUAL_STEPS = 4
+    _USUAL_STEPS = 4
 
     linear_solver: LinearSolver = "auto"
     max_iter: int = 200
@@ -234,7 +234,7 @@ class Dykstra(Solver):
         "projection": get_args(Projection),
         "order": get_args(Order),
     }
-    ONE_THREAD = inf  # projections work on vectors and small matrices
+    _ONE_THREAD = inf  # projections work on vectors and small matrices
 
     projection: Projection = "efficient"
     order: Order = "permutation"

@@ -124,7 +124,7 @@ class Pace:
 
     @property
     def at_floor(self) -> bool:
-        """Whether the gap is mostly rounding error and has stopped to decrease."""
+        """Whether the gap is mostly rounding error and no longer decreases."""
         return self.stale > 1 and is_converged(self.best_gap, self.best_primal, ROUNDING_GAP)
 
     @property

@@ -67,7 +67,7 @@ from .layout import (
     slices,
 )
 
-SAMPLE_CHUNKS = 16  # a chunk of samples is so many times as large as one of differences
+SAMPLE_CHUNKS = 16  # size of a chunk of samples, relative to one of differences
 SMALLEST_CHUNK = 16  # least number of pairs in a chunk, even if they exceed its size in bytes
 DENSE_SHARE = 0.7  # if a smaller share of the s_k is nonzero, a scatter selects these pairs first
 # How many times the squared norms of the samples may exceed the squared distances, on average, for
@@ -465,13 +465,13 @@ class PairSums:
         return rows if factors is None else multiply_rows(rows, factors)
 
     def parts(self, numbers_per_pair: int = 0, n_rows: int | None = None) -> Iterator[slice]:
-        """Yield slices of the pairs, or of `n_rows`, for work on so many numbers each."""
+        """Yield slices of pairs, or of `n_rows`, sized for `numbers_per_pair` numbers per pair."""
         numbers = max(self.features.numbers_per_row, numbers_per_pair // 4)
         step = max(SMALLEST_CHUNK, self.features.room // (8 * numbers))
         return slices(self.n_pairs if n_rows is None else n_rows, step)
 
     def chunks(self, numbers_per_pair: int = 0) -> Iterator[tuple[slice, list[Array]]]:
-        """Yield (pairs, differences), with chunks that suit work on so many numbers per pair."""
+        """Yield (pairs, differences), in chunks sized for `numbers_per_pair` numbers per pair."""
         for part in self.parts(numbers_per_pair):
             yield part, self.rows(part)
 

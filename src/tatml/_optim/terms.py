@@ -17,7 +17,6 @@ members of `Term`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from .._array import Array
@@ -123,19 +122,3 @@ class Term(Protocol):
 
     def certify(self, L: Sequence[Array], b0: float, s: Array | None = None) -> PairTotals:
         """Compute the sums and their rounding errors, at factors in the user's coordinates."""
-
-
-def add(a: Any, b: Any) -> Any:
-    """Add two results: numbers, arrays, or lists, tuples and named tuples of them."""
-    if a is None:
-        return None
-    if type(a) is list:
-        return [add(one, other) for one, other in zip(a, b, strict=True)]
-    if hasattr(a, "_fields"):
-        return type(a)(*map(add, a, b))
-    return tuple(map(add, a, b)) if type(a) is tuple else a + b
-
-
-def added(results: Sequence[Any]) -> Any:
-    """Add results in their order."""
-    return reduce(add, results)

@@ -8,9 +8,9 @@ an executor for sums over all shards: `SerialExecutor`, or `DaskExecutor` on a c
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,6 @@ from .._optim.losses import PairLoss, comparison_hinge
 from .._optim.pair_term import PairTerm
 from .._optim.problem import LabelledPairs, additive_hinge, logistic, squared_hinge
 from .._optim.sums import Sums
-from .._optim.terms import add
 
 LARGEST_SAMPLE = 10_000_000  # Most pairs of a sample in memory, where max_memory allows more.
 SHARD_LIMITS = Limits(svec_bytes=0)  # max_memory does not provide for the svec(A_k) of all pairs.
@@ -162,10 +161,23 @@ class SerialExecutor:
         """Return the sum of the results, added in the order of the shards, as NumPy arrays."""
         if self.device is not None:
             function, args = partial(self.device.call, function), self.device.sent(args)
-        total = None
-        for result in self._results(function, setting, args):
-            total = result if total is None else add(total, result)
-        return total
+        return added(self._results(function, setting, args))
+
+
+def add(a: Any, b: Any) -> Any:
+    """Add two results: numbers, arrays, or lists, tuples and named tuples of them."""
+    if a is None:
+        return None
+    if type(a) is list:
+        return [add(one, other) for one, other in zip(a, b, strict=True)]
+    if hasattr(a, "_fields"):
+        return type(a)(*map(add, a, b))
+    return tuple(map(add, a, b)) if type(a) is tuple else a + b
+
+
+def added(results: Iterable[Any]) -> Any:
+    """Add the results of shards in their order."""
+    return reduce(add, results)
 
 
 def is_dask(value: Any) -> bool:

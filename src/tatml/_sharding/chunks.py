@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .dask import DaskExecutor
 
 LEAST_SENT, MOST_SENT = 10_000, 200_000  # Limits of the pairs of a chunk that a worker holds.
-PAIRS_PER_COMPARISON = 3  # A comparison needs the memory of so many pairs: two, and its own numbers
+PAIRS_PER_COMPARISON = 3  # Memory per comparison, in pairs.
 
 
 def chunk_piece(values: Any, shared: Any = None, center: Sequence[Array] | None = None) -> Piece:

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._messages import missing_extra, shown
-from .._optim.terms import added
-from .base import LossSetting, Piece, Shard, call_on_worker_device, is_dask
+from .base import LossSetting, Piece, Shard, added, call_on_worker_device, is_dask
 from .term import draw_rows
 
 FAN_IN = 8  # Number of results that one task adds up.

@@ -81,7 +81,7 @@ def pairs_per_chunk(samples: SharedSamples, memory: int) -> int:
 
 
 def pairs_per_sample(numbers: int, memory: int) -> int:
-    """Return how many differences of so many numbers a sample in memory may have."""
+    """Return the largest number of pairs of a sample in memory."""
     return max(1, memory // (8 * SAMPLE_COPIES * numbers + VECTORS))
 
 

@@ -119,10 +119,11 @@ class Sharing:
         return np.where(self.degree > 1, 1 / np.maximum(kept, n_pairs**-2.0), 1.0)
 
     def design_effect(self, rows: NDArray[np.intp]) -> float:
-        """Return how many times the variance exceeds that of independent pairs, at least 1."""
+        """Return how many times the variance exceeds that of independent pairs, at least 1.
+
+        `rows` are some of the pairs, neither none nor all of them.
+        """
         rate = len(rows) / len(self.units)
-        if not 0 < rate < 1:
-            return 1.0
         return max(1.0, self.variance(rows) * len(self.units) / (rate * (1 - rate)))
 
     def degrees_of_freedom(self, rows: NDArray[np.intp]) -> float:

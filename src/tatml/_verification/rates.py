@@ -5,6 +5,7 @@ All functions accept fractional numbers of errors and pairs: an effective number
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from math import ceil, log, log1p
 from typing import Literal
@@ -102,15 +103,11 @@ def most_errors(
     share = 1.0 if n_effective is None else n_effective / n_pairs
     total = n_pairs * share
 
-    def is_kept(k: int) -> bool:
+    def is_too_many(k: int) -> bool:
         # The tail of the binomial, written as that of the Beta law, which takes fractions.
-        return k < n_pairs and betainc(k * share + 1, total - k * share, max_rate) >= confidence
+        return betainc(k * share + 1, total - k * share, max_rate) < confidence
 
-    low, high = -1, int(n_pairs)  # kept up to low (−1: no number is), not from high on
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_kept(middle) else (low, middle)
-    return low
+    return bisect_left(range(n_pairs), True, key=is_too_many) - 1
 
 
 def pairs_needed(max_rate: float, confidence: float) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._messages import shown
-from .._validation import check_between, check_choice, check_finite, check_rate
+from .._validation import check_between, check_choice, check_number, check_rate
 
 CalibrationStrategy = Literal[
     "accuracy", "f_beta", "max_tpr", "max_tnr", "false_match_rate", "false_non_match_rate"
@@ -128,8 +128,8 @@ def check_target(
     needs_max = strategy in RATE_STRATEGIES
     check_rate("min_rate", min_rate, strategy in ("max_tpr", "max_tnr"), strategy)
     check_rate("max_rate", max_rate, needs_max, strategy)
-    if abs(check_finite("beta", beta)) > LARGEST_BETA:  # the sign does not matter
-        raise ValueError(f"beta: expected a number of at most {LARGEST_BETA:g}, got {shown(beta)}")
+    most = f"a number of at most {LARGEST_BETA:g}"
+    check_number("beta", beta, most, lambda x: abs(x) <= LARGEST_BETA)  # the sign does not matter
     level = _check_confidence(confidence, strategy, sample_weight is not None)
     check_choice("guarantee", guarantee, GUARANTEES)
     if level > 0:

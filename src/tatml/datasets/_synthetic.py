@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 
 from .._array import Doubles
 from .._svec import svec_size, unsvec
-from .._validation import check_count, check_not_negative, check_positive, check_random
+from .._validation import check_count, check_number, check_positive, check_random
 from ..features._symmetric import map_eigenvalues
 
 LARGEST_STRENGTH = 5.0  # larger ones make the exponentials of normal numbers inaccurate
@@ -48,13 +48,11 @@ def check_enough(name: str, count: int, n_classes: int) -> None:
 
 def check_strengths(**strengths: Any) -> tuple[float, ...]:
     """Return the values as numbers from 0 to 5."""
-    numbers = {name: check_not_negative(name, value) for name, value in strengths.items()}
-    for name, number in numbers.items():
-        if number > LARGEST_STRENGTH:
-            raise ValueError(
-                f"{name}: expected a number from 0 to {LARGEST_STRENGTH:g}, got {number:g}"
-            )
-    return tuple(numbers.values())
+    expected = f"a number from 0 to {LARGEST_STRENGTH:g}"
+    return tuple(
+        check_number(name, value, expected, lambda x: 0 <= x <= LARGEST_STRENGTH)
+        for name, value in strengths.items()
+    )
 
 
 def make_class_names(kind: str, n_classes: int) -> NDArray[np.str_]:

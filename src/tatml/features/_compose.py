@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ._inputs import MatrixTransformer, SampleReader, write_samples
 FITTED_NAMES = ("row_names_", "pixel_feature_names_")  # attributes with the names of rows
 
 
+@dataclass(eq=False, repr=False)
 class BlockUnion(MatrixTransformer, _BaseComposition):
     """Union of transformers, whose results are joined as Blocks.
 
@@ -65,11 +67,9 @@ class BlockUnion(MatrixTransformer, _BaseComposition):
     np.float64(0.25)
     """
 
-    def __init__(
-        self, transformer_list: Sequence[tuple[str, Any]], *, n_jobs: int | None = None
-    ) -> None:
-        self.transformer_list = transformer_list
-        self.n_jobs = n_jobs
+    transformer_list: Sequence[tuple[str, Any]]
+    _: KW_ONLY
+    n_jobs: int | None = None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, including those of the transformers if `deep`.

@@ -17,7 +17,7 @@ fit into the cache of a processor. Only sums over the pixels are kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
 from math import ceil, cos, floor, nan, pi, prod, sin
@@ -37,6 +37,7 @@ from .._validation import (
     check_flag,
     check_jobs,
     check_not_negative,
+    check_number,
     check_two,
 )
 from ._inputs import ImageGroup, StatelessTransformer, as_tuple, read_images
@@ -54,6 +55,7 @@ from ._shrinkage import (
 SINGULAR = 1e-14  # eigenvalues of a correlation matrix up to this one count as zero
 
 
+@dataclass(eq=False, repr=False)
 class CovarianceDescriptor(StatelessTransformer):
     """Covariance matrix of the features of the pixels of an image.
 
@@ -141,28 +143,16 @@ class CovarianceDescriptor(StatelessTransformer):
     (10, 3, 3)
     """
 
-    def __init__(
-        self,
-        features: Sequence[str] = ("intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|"),
-        *,
-        scales: Sequence[float] = (1.0, 0.5),
-        regions: tuple[int, int] = (1, 1),
-        diagonal: float = 1e-3,
-        diagonal_relative: bool = False,
-        shrinkage: Shrinkage = None,
-        pixel_range: tuple[float, float] | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.features = features
-        self.scales = scales
-        self.regions = regions
-        self.diagonal = diagonal
-        self.diagonal_relative = diagonal_relative
-        self.shrinkage = shrinkage
-        self.pixel_range = pixel_range
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    features: Sequence[str] = ("intensity", "|Ix|", "|Iy|", "|Ixx|", "|Iyy|")
+    _: KW_ONLY
+    scales: Sequence[float] = (1.0, 0.5)
+    regions: tuple[int, int] = (1, 1)
+    diagonal: float = 1e-3
+    diagonal_relative: bool = False
+    shrinkage: Shrinkage = None
+    pixel_range: tuple[float, float] | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike | Sequence[ArrayLike], y: Any = None) -> CovarianceDescriptor:
         """Check the parameters and the images, and set the names of features and blocks.
@@ -228,9 +218,6 @@ class CovarianceDescriptor(StatelessTransformer):
         """Fit to the images and return their covariance matrices; see `transform`."""
         return self.fit(X, y).transform(X, masks)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
     def _recipe(self) -> Recipe:
         return Recipe(
             features=check_features(self.features),
@@ -263,11 +250,9 @@ def _check_definite(block: Floats, name: str) -> None:
 
 
 def _check_scales(scales: Any) -> tuple[float, ...]:
-    numbers = as_tuple("scales", scales, "a sequence of numbers above 0 and up to 1")
-    for scale in numbers:
-        if not 0 < check_finite("scales", scale) <= 1:
-            raise ValueError(f"scales: expected numbers above 0 and up to 1, got {scale!r}")
-    return tuple(float(scale) for scale in numbers)
+    what = "numbers above 0 and up to 1"
+    given = as_tuple("scales", scales, f"a sequence of {what}")
+    return tuple(check_number("scales", scale, what, lambda x: 0 < x <= 1) for scale in given)
 
 
 def _check_regions(regions: Any) -> tuple[int, int]:

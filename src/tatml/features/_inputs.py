@@ -94,7 +94,7 @@ class StatelessTransformer(MatrixTransformer):
 def write_samples(
     arrays: Sequence[NDArray[np.floating]], form: SampleForm, like: Blocks | None = None
 ) -> Blocks | NDArray:
-    """Return the arrays of the blocks in one of the forms of `read_samples`.
+    """Return the arrays of the blocks as samples of the given form.
 
     Blocks have the names of `like`.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -32,8 +32,8 @@ from .._data.blocks import Blocks
 from .._validation import (
     check_choice,
     check_count,
-    check_finite,
     check_flag,
+    check_not_negative,
     check_number_or,
     check_positive,
     check_random,
@@ -158,6 +158,7 @@ def check_precomputed(blocks: Blocks) -> None:
         )
 
 
+@dataclass(eq=False, repr=False)
 class KernelMap(SampleReader):
     """Coordinates of samples in the feature space of a kernel, by landmarks (Nyström's method).
 
@@ -238,28 +239,16 @@ class KernelMap(SampleReader):
     150
     """
 
-    def __init__(
-        self,
-        kernel: Kernel = "rbf",
-        *,
-        gamma: Literal["auto"] | float = "auto",
-        gamma_factor: float = 1.0,
-        degree: int = 3,
-        coef0: float = 1.0,
-        n_landmarks: Literal["auto"] | int = "auto",
-        keep_features: bool = True,
-        units: Units = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.gamma_factor = gamma_factor
-        self.degree = degree
-        self.coef0 = coef0
-        self.n_landmarks = n_landmarks
-        self.keep_features = keep_features
-        self.units = units
-        self.random_state = random_state
+    kernel: Kernel = "rbf"
+    _: KW_ONLY
+    gamma: Literal["auto"] | float = "auto"
+    gamma_factor: float = 1.0
+    degree: int = 3
+    coef0: float = 1.0
+    n_landmarks: Literal["auto"] | int = "auto"
+    keep_features: bool = True
+    units: Units = "auto"
+    random_state: Any = None
 
     def fit(self, X: Blocks | ArrayLike, y: Any = None) -> KernelMap:
         """Choose the landmarks, and compute the projections on their span.
@@ -322,8 +311,7 @@ class KernelMap(SampleReader):
         check_number_or("gamma", self.gamma, "auto")
         check_positive("gamma_factor", self.gamma_factor)
         check_count("degree", self.degree)
-        if check_finite("coef0", self.coef0) < 0:
-            raise ValueError(f"coef0: expected a number of at least 0, got {self.coef0:g}")
+        check_not_negative("coef0", self.coef0)
         if isinstance(self.n_landmarks, str):
             check_choice("n_landmarks", self.n_landmarks, ("auto",))
         else:
@@ -406,14 +394,16 @@ class KernelMap(SampleReader):
         nothing = np.zeros(0)
         return BlockMap(chosen, nothing, nothing, 1.0, means, projection)
 
-    def _map_block(self, array: Array, block_map: BlockMap) -> Array:
+    def _map_block(
+        self, array: Array, block_map: BlockMap, chunk_numbers: int = CHUNK_NUMBERS
+    ) -> Array:
         """Return the coordinates of samples, computed in chunks where the samples are."""
         if foreign_kind(array) is not None and self.kernel not in OF_PRODUCTS:
             return asarray(self._map_block(to_numpy(array), block_map), array)
         xp, n_samples = namespace(array), array.shape[0]
         placed = block_map.placed(array)
         result = zeros((n_samples, placed.projection.shape[1]), placed.projection)
-        for part in gen_batches(n_samples, max(1, CHUNK_NUMBERS // len(block_map.means))):
+        for part in gen_batches(n_samples, max(1, chunk_numbers // len(block_map.means))):
             rows = xp.reshape(array[part, ...], (part.stop - part.start, -1))
             if self.kernel == "precomputed":
                 values = as_double(xp.take(rows, placed.landmarks, axis=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from math import prod
 from numbers import Integral
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from ._inputs import SampleReader, StatelessTransformer, as_tensors, write_sampl
 from ._symmetric import check_square, check_symmetric, is_symmetric
 
 
+@dataclass(eq=False, repr=False)
 class Vectorize(SampleReader):
     """Vectors of matrices, with the same distances.
 
@@ -70,9 +72,9 @@ class Vectorize(SampleReader):
     (1, 9)
     """
 
-    def __init__(self, join: bool = False, *, symmetric: Literal["auto"] | bool = "auto") -> None:
-        self.join = join
-        self.symmetric = symmetric
+    join: bool = False
+    _: KW_ONLY
+    symmetric: Literal["auto"] | bool = "auto"
 
     def fit(self, X: Blocks | ArrayLike, y: Any = None) -> Vectorize:
         """Store the shapes, and determine which blocks are symmetric.
@@ -229,6 +231,7 @@ def _check_option(name: str, value: Any, *words: str) -> None:
         raise ValueError(f"{name}: expected {listed}True or False, got {value!r}")
 
 
+@dataclass(eq=False, repr=False)
 class Unfold(StatelessTransformer):
     """Unfoldings of tensors: one matrix per mode.
 
@@ -263,8 +266,7 @@ class Unfold(StatelessTransformer):
     array([ 0.,  4.,  8.,  1.,  5.,  9.,  2.,  6., 10.,  3.,  7., 11.])
     """
 
-    def __init__(self, modes: Sequence[int] | None = None) -> None:
-        self.modes = modes
+    modes: Sequence[int] | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> Unfold:
         """Check the modes, and store the shape of the tensors.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._array import Floats, symmetrised
-from .._validation import check_choice, check_number
+from .._validation import check_choice, check_share
 
 Estimated = Literal["ledoit_wolf", "oas"]
 Shrinkage = Estimated | float | None
@@ -30,7 +30,7 @@ def check_shrinkage(value: Any) -> Shrinkage:
     if value is None:
         return None
     if isinstance(value, Real) and not isinstance(value, bool):
-        return check_number("shrinkage", value, "a number from 0 to 1", lambda x: 0 <= x <= 1)
+        return check_share("shrinkage", value)
     if not isinstance(value, str):
         raise TypeError(
             f"shrinkage: expected None, 'ledoit_wolf', 'oas' or a number from 0 to 1, got {value!r}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any
 
@@ -22,6 +23,7 @@ from ._shrinkage import Shrinkage, add_diagonal, check_shrinkage, covariances
 CHUNK_ENTRIES = 2**20  # entries of the signals per chunk: filtering makes several copies of them
 
 
+@dataclass(eq=False, repr=False)
 class FilterBankCovariance(StatelessTransformer):
     """Covariance of the channels of each trial, in several frequency bands.
 
@@ -92,26 +94,15 @@ class FilterBankCovariance(StatelessTransformer):
     ('8–13 Hz', '13–30 Hz')
     """
 
-    def __init__(
-        self,
-        bands: Sequence[tuple[float, float]] = ((4, 8), (8, 13), (13, 30)),
-        sfreq: float | None = None,
-        *,
-        order: int = 4,
-        shrinkage: Shrinkage = None,
-        diagonal: float = 0.0,
-        diagonal_relative: bool = False,
-        channel_names: Sequence[str] | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.bands = bands
-        self.sfreq = sfreq
-        self.order = order
-        self.shrinkage = shrinkage
-        self.diagonal = diagonal
-        self.diagonal_relative = diagonal_relative
-        self.channel_names = channel_names
-        self.n_jobs = n_jobs
+    bands: Sequence[tuple[float, float]] = ((4, 8), (8, 13), (13, 30))
+    sfreq: float | None = None
+    _: KW_ONLY
+    order: int = 4
+    shrinkage: Shrinkage = None
+    diagonal: float = 0.0
+    diagonal_relative: bool = False
+    channel_names: Sequence[str] | None = None
+    n_jobs: int | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> FilterBankCovariance:
         """Check the parameters and the trials, and count the channels.

@@ -15,7 +15,7 @@ as the step lengths of Barzilai and Borwein need. They stay between 1/curvature 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -148,6 +148,7 @@ class LogEuclidean(_SPDMap):
         return self._map(X, np.exp, gives_posdef=True)
 
 
+@dataclass(eq=False, repr=False)
 class SPDPower(_SPDMap):
     """A power of symmetric positive definite matrices, by default the square root.
 
@@ -181,8 +182,7 @@ class SPDPower(_SPDMap):
             [0., 3.]]])
     """
 
-    def __init__(self, power: float = 0.5) -> None:
-        self.power = power
+    power: float = 0.5
 
     def transform(self, X: Blocks | ArrayLike) -> Blocks | Floats:
         """Raise each matrix to the power.
@@ -221,6 +221,7 @@ class SPDPower(_SPDMap):
             raise ValueError(f"power: expected a number other than 0, got {self.power!r}")
 
 
+@dataclass(eq=False, repr=False)
 class TangentSpace(MatrixTransformer):
     """The logarithm of symmetric positive definite matrices at their own mean.
 
@@ -306,12 +307,10 @@ class TangentSpace(MatrixTransformer):
     True
     """
 
-    def __init__(
-        self, mean: MeanKind = "geometric", *, tol: float = 1e-12, max_iter: int = 200
-    ) -> None:
-        self.mean = mean
-        self.tol = tol
-        self.max_iter = max_iter
+    mean: MeanKind = "geometric"
+    _: KW_ONLY
+    tol: float = 1e-12
+    max_iter: int = 200
 
     def fit(
         self, X: Blocks | ArrayLike, y: Any = None, groups: ArrayLike | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils import _safe_indexing
 
 from .._estimators.inputs import check_one_per_pair, count_rows, read_split_units
 from .._messages import shown
-from .._validation import check_count, check_flag, check_random
+from .._validation import as_random_state, check_count, check_flag, check_random
 from .._verification.dependence import link_units
 
 Rows = NDArray[np.intp]
@@ -98,6 +99,7 @@ class _PairSplitter(ABC, BaseEstimator):
                 )
 
 
+@dataclass(eq=False, repr=False)
 class PairKFold(_PairSplitter):
     """K folds of pairs such that no sample and no group is in training and test pairs.
 
@@ -114,7 +116,7 @@ class PairKFold(_PairSplitter):
     shuffle : bool, default=False
         Whether to divide the groups at random. Otherwise they are divided such that the folds
         have about the same number of members of pairs.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seeds the shuffling.
     verbose : bool, default=False
         Whether to print for each fold how many pairs are on each side, and how many are dropped.
@@ -135,18 +137,11 @@ class PairKFold(_PairSplitter):
     [[1, 1], [3, 3]] [[0, 0], [2, 2]]
     """
 
-    def __init__(
-        self,
-        n_splits: int = 5,
-        *,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.n_splits = n_splits
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
+    n_splits: int = 5
+    _: KW_ONLY
+    shuffle: bool = False
+    random_state: Any = None
+    verbose: bool = False
 
     def _split_members(self, members: Rows, units: Rows) -> Iterator[tuple[Rows, Rows]]:
         count = check_count("n_splits", self.n_splits, least=2)
@@ -156,17 +151,13 @@ class PairKFold(_PairSplitter):
                 f"n_splits: expected at most the number of samples or groups, {n_units}, got "
                 f"{count}"
             )
-        if not check_flag("shuffle", self.shuffle):
-            return GroupKFold(count).split(members, groups=units)
-        order = check_random(self.random_state).permutation(int(units.max()) + 1)
-        fold = np.empty(len(order), dtype=np.intp)
-        fold[order] = np.arange(len(order)) % count
-        return (
-            (np.flatnonzero(fold[units] != k), np.flatnonzero(fold[units] == k))
-            for k in range(count)
-        )
+        shuffle = check_flag("shuffle", self.shuffle)
+        source = as_random_state(check_random(self.random_state)) if shuffle else None
+        splitter = GroupKFold(count, shuffle=shuffle, random_state=source)
+        return splitter.split(members, groups=units)
 
 
+@dataclass(eq=False, repr=False)
 class PairShuffleSplit(_PairSplitter):
     """Random splits of pairs such that no sample and no group is in training and test pairs.
 
@@ -182,7 +173,7 @@ class PairShuffleSplit(_PairSplitter):
         Number of splits.
     test_size : float or int, default=0.5
         The share, or the number, of the samples or groups on the test side.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seeds the draws.
     verbose : bool, default=False
         Whether to print for each split how many pairs are on each side, and how many are dropped.
@@ -197,22 +188,15 @@ class PairShuffleSplit(_PairSplitter):
     [(45, 45), (45, 45)]
     """
 
-    def __init__(
-        self,
-        n_splits: int = 10,
-        *,
-        test_size: float = 0.5,
-        random_state: Any = None,
-        verbose: bool = False,
-    ):
-        self.n_splits = n_splits
-        self.test_size = test_size
-        self.random_state = random_state
-        self.verbose = verbose
+    n_splits: int = 10
+    _: KW_ONLY
+    test_size: float = 0.5
+    random_state: Any = None
+    verbose: bool = False
 
     def _split_members(self, members: Rows, units: Rows) -> Iterator[tuple[Rows, Rows]]:
         count = check_count("n_splits", self.n_splits)
-        source = check_random(self.random_state)
+        source = as_random_state(check_random(self.random_state))
         try:
             splitter = GroupShuffleSplit(count, test_size=self.test_size, random_state=source)
             return iter([*splitter.split(members, groups=units)])
@@ -247,7 +231,7 @@ def train_test_split_pairs(
         pairs, or one per member of each pair.
     test_size : float or int, default=0.5
         The share, or the number, of the samples or groups on the test side.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seeds the draw.
 
     Returns
