@@ -11,7 +11,8 @@ from helpers import Case, random_case
 
 import tatml
 from tatml import Comparisons
-from tatml._learn_metric import _problem_in_memory
+from tatml._learn_metric import _term_in_memory
+from tatml._optim.problem import LogDetProblem
 from tatml._sharding.base import LossSetting
 
 
@@ -55,9 +56,10 @@ class ComparedCase(Case):
 
     def problem(self):
         data = (None, None, None) if self.alone else (self.pairs, self.similar, self.weights)
-        given = (self.blocks, *data), self.prior, self.comparisons
+        given = (self.blocks, *data), self.comparisons
         setting = LossSetting(self.C, self.margin, (self.compared_C, self.compared_margin))
-        return _problem_in_memory(*given, setting, "float64", {"c0": self.c0, "mu0": self.mu0})
+        term = _term_in_memory(*given, setting, "float64")
+        return LogDetProblem.of(term, self.c0, self.mu0, self.prior)
 
     def _with_compared(self, pairs, compared):
         return np.concatenate([pairs, compared])

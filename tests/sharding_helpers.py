@@ -10,9 +10,8 @@ from helpers import SHAPES, largest_difference, random_case
 from numpy.testing import assert_allclose
 
 from tatml._data.pairs import Pairs
-from tatml._optim.problem import build_pair_sums
+from tatml._optim.problem import LogDetProblem, build_pair_sums
 from tatml._sharding.base import LossSetting, Piece, SerialExecutor, Shard
-from tatml._sharding.chunks import sharded_problem
 from tatml._sharding.samples import COPIES, LEAST_PAIRS, VECTORS, WORKSPACE
 from tatml._sharding.term import ShardedTerm
 
@@ -44,7 +43,7 @@ def sharded(case, cuts=(5, 6)):
     executor = SerialExecutor(held_shards(case, cuts))
     setting = LossSetting(case.C, case.margin)
     term = ShardedTerm(executor, case.blocks.block_shapes, len(case.pairs), setting)
-    problem = sharded_problem(term, case.c0, case.mu0)
+    problem = LogDetProblem.of(term, case.c0, case.mu0)
     return problem if case.prior is None else problem.with_prior(case.prior)
 
 

@@ -332,6 +332,7 @@ def test_an_estimator_in_a_file_is_not_fitted_and_holds_no_function():
         (with_state(TATML(), C=MISSING), "estimator: expected an estimator that is not fitted"),
         (TATML(preprocessor=lookup), "preprocessor: expected"),
         (TATML(solver=with_state(Newton(), speed=1)), "solver: expected the fields of a Newton"),
+        (TATML(solver=with_state(Newton(), max_iter=0)), "max_iter: expected at least 1, got 0"),
     ):
         with pytest.raises((TypeError, ValueError), match=words):
             check("estimator", wrong)

@@ -43,6 +43,19 @@ def test_no_module_imports_from_a_higher_layer():
     assert not upward, "; ".join(upward)
 
 
+def test_estimators_leave_the_numbers_to_the_learning_room():
+    """They read their input, call a function of `_learning`, and publish what it returns."""
+    known = {f"{PACKAGE}._optim.{name}" for name in ("result", "solvers")}
+    found = {
+        (module, imported)
+        for module in GRAPH
+        if module.startswith(f"{PACKAGE}._estimators.")
+        for imported in GRAPH[module]
+        if imported.startswith(f"{PACKAGE}._optim.")
+    }
+    assert {pair for pair in found if pair[1] not in known} == set()
+
+
 def test_no_modules_import_each_other_in_a_circle():
     try:
         TopologicalSorter(GRAPH).prepare()

@@ -1,5 +1,6 @@
 """The learning room: plain functions that give what the estimators and `learn_metric` give."""
 
+import operator
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from estimators_helpers import labelled
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 
-from tatml import TATML, Blocks, TATMLPairs, learn_metric
+from tatml import GMML, ITML, TATML, Blocks, Euclidean, TATMLNeighbors, TATMLPairs, learn_metric
 from tatml._data.pairs import Pairs
 from tatml._learning.cross_fit import cross_fit, hold_out_samples
 from tatml._learning.labelled import LabelledSamples, make_pair_folds
@@ -159,7 +161,7 @@ def test_an_estimator_publishes_the_metric_of_the_function(options):
     for part, factor in zip(parts, metric.factors, strict=True):
         assert_array_equal(part, factor)
     index = np.random.default_rng(0).integers(len(y), size=(50, 2))
-    found = metric.distances(metric.mapped(samples.blocks), index)
+    found = metric.distances(samples.blocks, index)
     assert_allclose(model.pair_distance(index, X), found, rtol=1e-10)
 
 
@@ -218,3 +220,44 @@ def test_parts_take_some_pairs_where_many_remain_and_all_for_sums(reduction, thi
     )
     TATML(reduction=reduction, C=100.0, random_state=0).fit(X, y)
     assert asked == [thins]
+
+
+# The metric of an estimator
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TATML(random_state=0),
+        TATML(kernel="rbf", prior="within", random_state=0),
+        TATML(pairs="neighbors", random_state=0),
+        TATML(threshold=1.5, random_state=0),
+        TATMLNeighbors(random_state=0),
+        ITML(random_state=0),
+        GMML(random_state=0),
+        Euclidean(random_state=0),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("kind", ["vectors", "two blocks"])
+def test_the_metric_of_an_estimator_is_what_was_published(model, kind):
+    X, y = labelled(kind)
+    model = clone(model).fit(X, y)
+    published = dict(vars(model))
+    model._publish(model._metric)
+    assert vars(model).keys() == published.keys()
+    for name, value in published.items():
+        found = vars(model)[name]
+        same = found is value or (type(found) is list and all(map(operator.is_, found, value)))
+        assert same or found == value, name
+
+
+def test_a_metric_maps_the_samples_itself():
+    X, y = labelled("vectors")
+    model = TATML(kernel="rbf", random_state=0).fit(X, y)
+    metric, index = model._metric, np.array([[0, 1], [2, 5]])
+    assert_array_equal(metric.embed(Blocks(X)), model.transform(X))
+    assert_array_equal(metric.distances(Blocks(X), index), model.pair_distance(index, X))
+    parts = metric.block_distances(Blocks(X), index)
+    assert parts.shape == (2, 2)  # the features, and their images
+    assert_allclose(np.sqrt(parts.sum(axis=0)), model.pair_distance(index, X))

@@ -325,7 +325,7 @@ def test_a_sample_of_the_pairs_fits():
     data = (samples_of(case), case.pairs, case.similar, None, LossSetting(1.0, (0.5, 2.0)))
     memory = LEAST.max_memory - WORKSPACE
     term = sharded_term(*data, where=LEAST)
-    assert term.executor.largest_sample == memory // per_pair < N_PAIRS
+    assert term.largest_sample == memory // per_pair < N_PAIRS
     sample = term.sample(10, np.random.RandomState(0))
     for term in (sample, on_device(sample, sample.sums.features.like)):
         assert term.rows.kept is None  # the limit does not provide for svec(A_k)

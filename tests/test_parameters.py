@@ -3,6 +3,9 @@
 import copy
 import inspect
 import re
+import sys
+import warnings
+from collections import Counter
 from math import inf, nan, nextafter
 
 import numpy as np
@@ -10,9 +13,23 @@ import pytest
 from good_calls import ESTIMATORS
 from refused_parameters import TABLE
 from refused_tuples import TABLE as OF_TUPLES
+from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
-from tatml import TATML, TATMLCV, Dykstra, Maz, Newton, PairThreshold, TATMLPairs
+from tatml import (
+    ITML,
+    TATML,
+    TATMLCV,
+    Dykstra,
+    Maz,
+    Newton,
+    PairThreshold,
+    TATMLNeighbors,
+    TATMLPairs,
+)
+from tatml import _validation as validation
+from tatml._estimators import parameters
 from tatml._estimators.parameters import (
     CHECKS,
     DIFFERENT,
@@ -176,3 +193,83 @@ def test_a_search_checks_its_estimator_and_its_grid():
     ):
         with pytest.raises((TypeError, ValueError), match=f"^{words}"):
             checked(TATMLCV(estimator, grid))
+
+
+# Each parameter is checked once
+
+
+class CheckCounter:
+    """Counts the checks of each value by its name, with `sys.setprofile`.
+
+    A check that another check of the same name calls is part of that check.
+    """
+
+    FILES = (validation.__file__, parameters.__file__)
+
+    def __init__(self):
+        self.counts, self._open = Counter(), []
+
+    def __call__(self, frame, event, _):
+        code = frame.f_code
+        is_check = code.co_name.lstrip("_").startswith("check_") and code.co_filename in self.FILES
+        if not is_check or event not in ("call", "return"):
+            return
+        if event == "return":
+            self._open.pop()
+            return
+        given = [frame.f_locals[name] for name in code.co_varnames[: code.co_argcount]]
+        if code.co_varnames[0] != "name":  # that of the parameter is in the name of the check
+            given.insert(0, code.co_name.removeprefix("check_"))
+        name, value = given[:2]
+        if name not in self._open:
+            self.counts[name, repr(value)] += 1
+        self._open.append(name)
+
+
+def count_checks(call):
+    counter = CheckCounter()
+    sys.setprofile(counter)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return counter.counts
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        TATML(random_state=0),
+        TATML(kernel="rbf", n_components=[3, 3], random_state=0),
+        TATML(pairs="neighbors", solver="dykstra", tol=1.0, random_state=0),
+        TATMLCV(TATML(n_components=3, random_state=1), cv=2, random_state=0),
+        TATMLNeighbors(n_components=3, random_state=0),
+        Maz(threshold="search", cv=2, thresholds=[0.5, 1.0], random_state=0),
+        ITML(random_state=0),
+    ],
+    ids=repr,
+)
+def test_a_fit_checks_each_parameter_once(model):
+    X, y = load_wine(return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        counts = count_checks(lambda: model.fit(X[::2], y[::2]))
+    assert counts["max_iter", "200"] + counts["max_iter", "1000"] == 1
+    assert {check: count for check, count in counts.items() if count > 1} == {}
+
+
+def test_the_settings_of_a_solver_are_checked_where_it_is_made():
+    X, y = load_wine(return_X_y=True)
+    model = TATML(solver=Newton(max_iter=77), random_state=0)
+    assert count_checks(lambda: Newton(max_iter=77))["max_iter", "77"] == 1
+    assert count_checks(lambda: model.fit(X, y))["max_iter", "77"] == 0
+
+
+def test_repeated_checks_are_counted():
+    def check_twice():
+        validation.check_margin((1.0, 2.0))
+        validation.check_count("k", 3)
+        validation.check_count("k", 3)
+
+    counts = count_checks(check_twice)
+    assert counts == {("margin", "(1.0, 2.0)"): 1, ("k", "3"): 2}

@@ -56,6 +56,19 @@ def test_values_gradient_and_certificate_agree():
                 assert_allclose(found, expected, **EXACT, err_msg=name)
 
 
+def test_the_mean_scatter_agrees():
+    for name, case in every_case():
+        terms = case.problem().term, sharded(case).term
+        whole, parts = (term.mean_scatter(None) for term in terms)
+        assert largest_difference(parts, whole) < 1e-12, name
+
+
+def test_pairs_in_shards_take_no_other_weights():
+    case = random_case([(2, 1)])
+    with pytest.raises(ValueError, match=r"^share: expected None for pairs in shards, got weights"):
+        sharded(case).term.mean_scatter(np.ones(len(case.pairs)))
+
+
 def assert_same_directions(name, case, whole, parts):
     factors, V = random_factors(case), random_matrices(case)
     b = 0.0 if case.c0 == inf else 0.7

@@ -141,7 +141,7 @@ def eye(n: int, like: Array) -> Array:
 @lru_cache(maxsize=64)
 def _kept_eye(n: int, dtype: Any) -> NDArray:
     matrix = np.eye(n, dtype=dtype)
-    matrix.flags.writeable = False
+    matrix.setflags(write=False)
     return matrix
 
 

@@ -21,10 +21,10 @@ from ._data.blocks import (
 )
 from ._data.pairs import Comparisons, as_comparisons, as_pairs, check_comparisons, link_pairs
 from ._data.storage import check_files
-from ._learning.prepare import problem_of
 from ._messages import shown
 from ._optim.losses import comparison_hinge, join_losses
-from ._optim.problem import IndexPairs, LogDetProblem
+from ._optim.pair_term import PairTerm
+from ._optim.problem import IndexPairs, LogDetProblem, pair_term
 from ._optim.result import (
     Iterate,
     Result,
@@ -33,9 +33,10 @@ from ._optim.result import (
     with_midpoint,
 )
 from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
+from ._optim.terms import Term
 from ._sharding.all_pairs import AllPairs
 from ._sharding.base import LossSetting
-from ._sharding.chunks import PairChunks, in_parts, sharded_problem, sharded_term
+from ._sharding.chunks import PairChunks, in_parts, sharded_term
 from ._sharding.compute import Compute, as_compute
 from ._validation import (
     check_callable,
@@ -204,15 +205,17 @@ def learn_metric(
         threshold = {"c0": inf, "mu0": 0.0}
     data = (X, pairs, similar, weights)
     check_files(X=X, pairs=pairs, similar=similar, weights=weights, **compared)
-    center = None
-    if in_parts(where, *data, *compared.values()):
+    term: Term
+    if parts := in_parts(where, *data, *compared.values()):
         _check_for_parts(chosen, where)
         term = sharded_term(*data, setting, comparisons=comparisons, where=where, midpoint=midpoint)
         center = term.center
-        problem = sharded_problem(term, prior=prior, **threshold)
     else:
-        options = setting, where.dtype, threshold
-        problem, center = _problem_in_memory(data, prior, comparisons, midpoint, *options)
+        term, center = _term_in_memory(data, comparisons, midpoint, setting, where.dtype)
+    if prior is not None:
+        sizes = [n for n, _ in term.block_shapes]
+        prior = check_prior(prior, sizes, term.like, from_host=parts, dtype=where.dtype)
+    problem = LogDetProblem.of(term, prior=prior, **threshold)
     problem = problem.without_threshold() if alone else problem
     _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
@@ -284,16 +287,14 @@ def _check_kind(solver: Newton | Dykstra, compute: Compute, like: Array) -> None
         )
 
 
-def _problem_in_memory(
+def _term_in_memory(
     data: tuple[Any, Any, Any, Any],
-    prior: Any,
     comparisons: Comparisons | None,
     midpoint: Any,
     setting: LossSetting,
     dtype: str,
-    threshold: dict[str, float],
-) -> tuple[LogDetProblem, list[Array] | None]:
-    """Check samples, pairs, labels and weights, and build the problem of all pairs in memory.
+) -> tuple[PairTerm, Sequence[Array] | None]:
+    """Check samples, pairs, labels and weights, and return the term of all pairs in memory.
 
     The second value is the centre of a midpoint, None without one.
     """
@@ -325,9 +326,5 @@ def _problem_in_memory(
         lambda: [blocks.xp.mean(as_double(array), axis=0) for array in blocks.arrays],
         like=blocks.arrays[0],
     )
-    if prior is not None:
-        sizes = [n for n, _ in blocks.block_shapes] * (1 if center is None else 2)
-        prior = check_prior(prior, sizes, blocks.arrays[0], dtype=dtype)
-    options = {"prior": prior, "dtype": dtype, "center": center, **threshold}
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
-        return problem_of(blocks, rows, loss, **options), center
+        return pair_term(blocks, rows, loss, dtype, center), center

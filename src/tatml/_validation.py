@@ -180,13 +180,16 @@ def check_metric(name: str, value: Any) -> Any:
     return check_choice(name, value, ["precomputed", *PAIRED_DISTANCES])
 
 
+def generator_of(value: Any) -> Any:
+    """Return the generator of a checked `random_state`; that of a seed starts from the seed."""
+    is_source = hasattr(value, "permutation") and hasattr(value, "choice")
+    return value if is_source and not isclass(value) else check_random_state(value)
+
+
 def check_random(value: Any) -> Any:
     """Return a random number generator, from None, a seed, a RandomState or a Generator."""
-    is_source = hasattr(value, "permutation") and hasattr(value, "choice")
-    if is_source and not isclass(value):
-        return value
     try:
-        return check_random_state(value)
+        return generator_of(value)
     except Exception as error:  # a seed out of range, or an object of another type
         raise ValueError(
             "random_state: expected None, an integer, a RandomState or a Generator, got "

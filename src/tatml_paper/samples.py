@@ -74,10 +74,10 @@ def load_images(dataset: Dataset, folder: Folder) -> Bunch:
     if not dataset.embedded:
         options["folder"] = folder
     data = getattr(datasets, dataset.loader)(**options)
-    if dataset.most_per_class is not None:
-        rows = _first_of_each_class(data.target, dataset.most_per_class)
-        data.images, data.target = data.images[rows], data.target[rows]
-    return data
+    if dataset.most_per_class is None:
+        return data
+    rows = _first_of_each_class(data.target, dataset.most_per_class)
+    return Bunch(**data | {"images": data.images[rows], "target": data.target[rows]})
 
 
 def _first_of_each_class(target: NDArray[np.intp], count: int) -> NDArray[np.intp]:

@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     1
     """
     argv = list(sys.argv[1:] if argv is None else argv)
-    options = _parser().parse_args(argv)
-    options.command_line = shlex.join(["tatml", *argv])
+    given = argparse.Namespace(command_line=shlex.join(["tatml", *argv]))
+    options = _parser().parse_args(argv, given)
     if hasattr(sys.stdout, "reconfigure"):  # escape characters that the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

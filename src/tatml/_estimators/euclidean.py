@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
-from .._learning.labelled import draw_some
-from .._learning.metric import Metric, components_of, means_of
+from .._learning.baselines import euclidean_metric
 from .metric import LabelEstimator
 from .parameters import checked
 
@@ -98,14 +96,7 @@ class Euclidean(LabelEstimator):
             settings = self._settings(checked(self))
             samples = None if y is None else self._read_labelled(X, y, groups)
             blocks = self._read_samples(X) if samples is None else samples.blocks
-            identity = [np.eye(n) for n, _ in blocks.block_shapes]
-            factors = components_of(identity, blocks, settings.n_components)
-            metric = Metric(factors, center=means_of(blocks))
-            if samples is None:
-                self._publish(metric)
-            else:
-                pairs = draw_some(samples, settings, settings.pairs)
-                self._publish_with_threshold(metric, blocks, pairs, settings)
+            self._publish(euclidean_metric(blocks, samples, settings))
         return self
 
     def __sklearn_tags__(self) -> Any:

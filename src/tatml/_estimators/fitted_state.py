@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._data.blocks import as_blocks, check_block_names, check_prior, check_row_names
-from .._learning.prepare import check_components
+from .._learning.prepare import components_per_block
 from .._learning.priors import UNITS
 from .._learning.span import Span, SpanFactor, SpanResult, SparseRows
 from .._messages import shown
@@ -190,9 +190,10 @@ def _check_metric(name: str, value: Any) -> None:
 
 
 def _check_settings(name: str, value: Any) -> None:
-    """Raise an error if a solver has other attributes than its settings."""
+    """Raise an error if a solver has other attributes than its settings, or wrong ones."""
     if isinstance(value, Newton | Dykstra):
         parts_of(type(value))(name, value)
+        value.__post_init__()  # it has not been through its constructor
 
 
 def _check_unfitted(name: str, value: Any) -> None:
@@ -404,7 +405,7 @@ def _check_shapes(estimator: Any) -> None:
         check_equal("feature_names_in_", len(state["feature_names_in_"]), n_features)
     check_block_names(state.get("block_names_in_"), len(shapes), "block_names_in_")
     check_row_names(state.get("row_names_in_"), shapes, "row_names_in_")
-    counts = check_components(_chosen(estimator, "n_components"), inner)
+    counts = components_per_block(_chosen(estimator, "n_components"), inner)
     for name in {"components_", "factors_"} & state.keys():
         found = _shapes_of(state[name])
         check_equal(name, [n for _, n in found], sizes)

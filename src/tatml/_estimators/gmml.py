@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .._array import lower_triangular, symmetrised
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
-from .._learning.labelled import draw_some
-from .._learning.metric import Metric, components_of, means_of
-from .._learning.prepare import mean_scatter
-from .._learning.priors import PriorName, make_prior, within_classes
-from .._optim.problem import build_pair_sums
+from .._learning.baselines import learn_geometric_mean
+from .._learning.priors import PriorName
 from .metric import LabelEstimator
 from .parameters import checked
 
@@ -104,71 +99,5 @@ class GMML(LabelEstimator):
             parameters = checked(self)
             settings = self._settings(parameters)
             samples = self._read_labelled(X, y, groups)
-            blocks = samples.blocks
-            within = within_classes(blocks, samples.labels)
-            pairs = draw_some(samples, settings, settings.pairs, within)
-            sums = build_pair_sums(blocks, pairs)
-            similar, dissimilar = (
-                mean_scatter(sums, kind / kind.sum()) for kind in (pairs.similar, ~pairs.similar)
-            )
-            both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
-            _check_spread(both)
-            prior = make_prior(settings.prior, blocks, both, within)
-            t, regularization = parameters.t, parameters.regularization
-            L = _compute_factors(similar, dissimilar, prior, t, regularization)
-            L = [
-                lower / np.sqrt(np.sum(lower * (S @ lower)))
-                for lower, S in zip(L, both, strict=True)
-            ]
-            factors = components_of(L, blocks, settings.n_components)
-            metric = Metric(factors, center=means_of(blocks), prior=prior)
-            self._publish_with_threshold(metric, blocks, pairs, settings)
+            self._publish(learn_geometric_mean(samples, settings, parameters))
         return self
-
-
-def _check_spread(scatter: Sequence[NDArray]) -> None:
-    for m, S in enumerate(scatter):
-        if not np.trace(S) > 0:
-            raise ValueError(
-                f"X: expected pairs of samples that differ in block {m}, got identical ones only; "
-                "remove the block"
-            )
-
-
-def _compute_factors(
-    similar: Sequence[NDArray],
-    dissimilar: Sequence[NDArray],
-    prior: Sequence[NDArray],
-    t: float,
-    regularization: float,
-) -> list[NDArray]:
-    """Return one factor per block."""
-    parts = zip(similar, dissimilar, prior, strict=True)
-    try:
-        with np.errstate(all="ignore"):  # a result that is not finite is refused below
-            L = [_compute_factor(S, D, W0, t, regularization) for S, D, W0 in parts]
-    except np.linalg.LinAlgError:
-        L = [np.array(np.nan)]
-    if not all(np.all(np.isfinite(factor)) for factor in L):
-        raise ValueError(
-            "X, regularization: expected sizes for which the metric is finite, got regularization="
-            f"{regularization:g} and features whose scatters it does not make invertible"
-        )
-    return L
-
-
-def _compute_factor(
-    S: NDArray, D: NDArray, W0: NDArray, t: float, regularization: float
-) -> NDArray:
-    """Return a triangular factor of the regularised S⁻¹ #_t D, in coordinates with W0 = I."""
-    C = np.linalg.cholesky(W0)
-    S, D = C.T @ S @ C, C.T @ D @ C
-    ridge = regularization * np.trace(S + D) / (2 * len(S)) * np.eye(len(S))
-    root, inverse_root = _powers(S + ridge, 0.5, -0.5)
-    (half,) = _powers(root @ (D + ridge) @ root, t / 2)
-    return lower_triangular(C @ inverse_root @ half)
-
-
-def _powers(matrix: NDArray, *exponents: float) -> list[NDArray]:
-    values, vectors = np.linalg.eigh(symmetrised(matrix))
-    return [(vectors * values**exponent) @ vectors.T for exponent in exponents]

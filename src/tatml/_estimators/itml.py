@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .._array import Doubles, to_numpy
 from .._data.blocks import Blocks
-from .._data.pairs import Pairs
 from .._data.sampling import Strategy
-from .._learning.labelled import draw_some
-from .._learning.learn import metric_of, solve
-from .._learning.prepare import prepare
-from .._learning.priors import within_classes
-from .._learning.samples import KernelLike, map_samples, read_kernel
-from .._learning.task import Prior, Task
-from .._optim.losses import BurgLoss
+from .._learning.baselines import learn_from_bounds
+from .._learning.samples import KernelLike
+from .._learning.task import Prior
 from .._optim.result import warn_unless_converged
-from .._optim.solvers import Dykstra, Newton, SolverLike
+from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
 from .parameters import checked
 
@@ -126,59 +119,7 @@ class ITML(LabelEstimator):
             parameters = checked(self)
             settings = self._settings(parameters, X, names=("gamma", "bounds"))
             samples = self._read_labelled(X, y, groups)
-            kernel = read_kernel(settings.kernel, samples.blocks)
-            blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
-            samples = replace(samples, blocks=blocks)
-            _check_projections(settings.solver, blocks)
-            within = within_classes(blocks, samples.labels, n_images=n_images)
-            pairs = draw_some(samples, settings, settings.pairs, within)
-            ones = np.ones(len(pairs))
-            weights = parameters.gamma * ones
-            sign = np.where(pairs.similar, 1.0, -1.0)
-            loss = BurgLoss(sign, weights, ones)
-            task = Task(blocks, pairs, within)
-            prepared = prepare(task, loss, settings)
-            problem, prior = prepared.problem, prepared.prior
-            squared = to_numpy(problem.pairs.sums.distances())
-            _check_apart(squared, pairs)
-            self.bounds_ = _find_bounds(squared, parameters.bounds, parameters.percentiles)
-            loss = BurgLoss(sign, weights, np.where(pairs.similar, *self.bounds_))
-            problem = problem.with_loss(loss.placed(problem.prior_factors[0]), problem.c0)
-            found = solve(problem, prior, settings)
-            metric = replace(metric_of(found, prior, task, settings), kernel_map=kernel_map)
-            self._publish_with_threshold(metric, blocks, pairs, settings)
+            metric, self.bounds_ = learn_from_bounds(samples, settings, parameters)
+            self._publish(metric)
         warn_unless_converged(self.result_)
         return self
-
-
-def _find_bounds(
-    squared: Doubles, bounds: tuple[float, float] | None, percentiles: tuple[float, float]
-) -> tuple[float, float]:
-    """Return the given bounds, or percentiles of the squared distances under the prior."""
-    if bounds is not None:
-        return bounds
-    low, high = np.percentile(squared, percentiles)
-    if not low > 0:  # some pairs coincide, but a bound must be positive
-        low = np.min(squared[squared > 0])
-    return float(low), float(max(high, low))
-
-
-def _check_projections(solver: Newton | Dykstra, blocks: Blocks) -> None:
-    """Raise an error if the solver is Dykstra and the samples are not vectors in one block."""
-    if not isinstance(solver, Newton) and [width for _, width in blocks.block_shapes] != [1]:
-        shapes = ", ".join(f"{n}×{width}" for n, width in blocks.block_shapes)
-        raise ValueError(
-            "solver: expected 'newton', because ITML's projections need vectors in one block, got "
-            f"solver={solver!r} and blocks of shapes {shapes}"
-        )
-
-
-def _check_apart(squared: NDArray[np.float64], pairs: Pairs) -> None:
-    """Raise an error if a dissimilar pair has distance zero, where ITML's loss is infinite."""
-    wrong = np.flatnonzero(~pairs.similar & (squared == 0))
-    if len(wrong):
-        i, j = pairs.index[wrong[0]]
-        raise ValueError(
-            "X: expected samples of different classes to differ, because ITML's loss is infinite "
-            f"otherwise, got identical samples {i} and {j}"
-        )

@@ -21,7 +21,7 @@ from .._learning.path import predict_knn
 from .._learning.samples import KernelLike
 from .._learning.task import Prior, Settings
 from .._optim.result import warn_unless_converged
-from .._optim.solvers import SolverLike
+from .._optim.solvers import SolverLike, raising
 from .metric import LabelEstimator
 from .parameters import checked
 
@@ -141,14 +141,13 @@ class Maz(LabelEstimator):
         """Return the mean accuracy of each candidate over the folds."""
         k, folds = parameters.k, make_folds(parameters.cv, samples, pairs_in_tests=False)
         check_fits_folds("k", k, folds)
-        solver = replace(settings.solver, on_interrupt="raise")  # Ctrl-C ends the search
         scores = {}
         for threshold in parameters.thresholds:
             candidate = replace(
                 settings,
                 threshold=threshold,
                 random_state=deepcopy(settings.random_state),  # all draw the same pairs
-                solver=solver,
+                solver=raising(settings.solver),
                 init=None,
             )
             scores[threshold] = float(
@@ -180,6 +179,6 @@ def _score_fold(settings: Settings, k: int, samples: LabelledSamples, fold: Fold
     with warnings.catch_warnings():  # only the final fit warns
         warnings.simplefilter("ignore")
         metric = learn_from_labels(known.renumbered(), settings)
-        rows, queries = (metric.embed(metric.mapped(part.blocks)) for part in (known, held_out))
+        rows, queries = (metric.embed(part.blocks) for part in (known, held_out))
     found = predict_knn(to_numpy(rows), known.labels, to_numpy(queries), k)
     return float(np.mean(found == held_out.labels))

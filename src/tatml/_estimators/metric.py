@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite, prod, sqrt
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -17,18 +16,13 @@ from .._array import Doubles, Indices, asarray
 from .._data.arrays import as_real_array, group_labels
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, as_index
-from .._data.sampling import balanced
 from .._data.sparse import SparseBlock
 from .._learning.labelled import LabelledSamples
-from .._learning.learn import learn_threshold
 from .._learning.metric import (
     Metric,
     check_distances,
     one_or_list,
-    squared_distances,
-    warn_if_one_sided,
 )
-from .._learning.samples import place_blocks
 from .._learning.span import Factor, SpanFactor, SpanResult, too_large
 from .._learning.task import Settings
 from .._optim.result import Result
@@ -162,10 +156,9 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             over the blocks. For samples on a GPU it is computed there.
         """
         check_is_fitted(self)
-        metric = self._metric
-        blocks = metric.mapped(samples_of(self, X, reset=False))
+        blocks = samples_of(self, X, reset=False)
         place = place_of_samples(self.preprocessor, X)
-        rows = metric.embed(self._samples_at(blocks, place))
+        rows = self._metric.embed(blocks, place)
         return rows if place is None else asarray(rows, place)
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
@@ -187,10 +180,8 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         blocks, index = self._pairs_of(pairs, X)
         place = place_of_samples(self.preprocessor, pairs if X is None else X)
-        metric = self._metric
         with np.errstate(over="ignore"):
-            samples = self._samples_at(metric.mapped(blocks), place)
-            distances = metric.distances(samples, index)
+            distances = self._metric.distances(blocks, index, place)
         distances = check_distances(distances, blocks, "pairs" if X is None else "X")
         return distances if place is None else asarray(distances, place)
 
@@ -202,12 +193,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _block_distances(self, pairs: ArrayLike, X: Any = None) -> NDArray[np.float64]:
         """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
-        blocks, index = self._pairs_of(pairs, X)
-        metric = self._metric
-        arrays = metric.mapped(blocks).arrays
-        center = metric.center or [None] * len(arrays)
-        parts = zip(metric.factors, arrays, center, strict=True)
-        return np.stack([squared_distances(A, array, index, mean) for A, array, mean in parts])
+        return self._metric.block_distances(*self._pairs_of(pairs, X))
 
     def get_metric(self) -> LearntMetric:
         """Return the learnt distance as a function of two samples.
@@ -261,18 +247,32 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """Return the number of inner blocks, at the end, that are kernel images."""
         return 0 if self.kernel_map_ is None else len(self.kernel_map_.maps_)
 
-    def _samples_at(self, blocks: Blocks, place: Any) -> Blocks:
-        """Copy samples to a device; those of wide blocks, whose spans are NumPy's, stay."""
-        return blocks if "factors_" in vars(self) else place_blocks(blocks, place)
-
     @property
     def _metric(self) -> Metric:
-        """The fitted metric."""
+        """The fitted metric, as `_publish` took it apart; without pairs if there is no list."""
+        state: Any = vars(self).get
+        n_images = self._n_images()
+        n_kept = len(self._inner_shapes()) - n_images
         center: Any = center_of(self)
         if center:  # kernel images have no mean
-            n_images = self._n_images()
-            center = [*center[: len(self._inner_shapes()) - n_images], *[None] * n_images]
-        return Metric(self._component_list(), self.kernel_map_, center)
+            center = [*center[:n_kept], *[None] * n_images]
+        prior, pairs = state("prior_"), state("pairs_")
+        if pairs is not None:
+            pairs = Pairs(pairs, state("similar_"), state("pair_weights_"))
+        if prior is not None:
+            prior = [prior] if n_kept + n_images == 1 else list(prior)
+        return Metric(
+            self._component_list(),
+            self.kernel_map_,
+            center,
+            result=state("result_"),
+            prior=prior,
+            b0=state("b0_"),
+            threshold=state("threshold_"),
+            threshold_factor=state("threshold_factor_"),
+            pairs=pairs,
+            units=state("prior_units_"),
+        )
 
     def _publish(self, metric: Metric) -> None:
         """Set the fitted attributes that describe a metric, and delete those of an earlier fit."""
@@ -364,17 +364,6 @@ class LabelEstimator(MetricEstimator):
         blocks = self._read_samples(X, y, min_samples=2)
         _, labels = class_labels(self, y, len(blocks))
         return LabelledSamples(blocks, labels, group_labels(groups, len(blocks)))
-
-    def _publish_with_threshold(
-        self, metric: Metric, mapped: Blocks, pairs: Pairs, settings: Settings
-    ) -> None:
-        """Publish a metric, with the threshold that its distances of the pairs give."""
-        judged = balanced(pairs)
-        metric = learn_threshold(metric, mapped, judged, settings)
-        self._publish(replace(metric, threshold_factor=None, pairs=judged))
-        assert metric.threshold is not None
-        distances = metric.distances(mapped, judged.index)
-        warn_if_one_sided(distances, judged.similar, metric.threshold)
 
     def __sklearn_tags__(self) -> Any:
         """Return tags that require labels and allow matrices as samples."""

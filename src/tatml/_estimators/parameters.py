@@ -23,7 +23,7 @@ from .._data.sampling import STRATEGIES
 from .._learning.priors import PRIORS
 from .._learning.samples import fetched
 from .._messages import quoted, shown, suggestion
-from .._optim.solvers import Dykstra, Newton, as_solver
+from .._optim.solvers import Newton, as_solver
 from .._validation import (
     as_list,
     check_choice,
@@ -176,14 +176,8 @@ def _check_kernel_of_pairs(name: str, value: Any) -> KernelMap | None:
     return kernel
 
 
-def _check_solver(name: str, value: Any) -> Newton | Dykstra:
-    solver = as_solver(value)
-    solver.__post_init__()  # a loaded solver has not been through its constructor
-    return solver
-
-
 def _check_newton(name: str, value: Any, rows: str) -> Newton:
-    solver = _check_solver(name, value)
+    solver = as_solver(value)
     if not isinstance(solver, Newton):
         raise ValueError(f"{name}: expected 'newton' or Newton(…) with {rows}, got {shown(value)}")
     return solver
@@ -296,7 +290,7 @@ OF_TATML: dict[str, Check] = {
     "clip_outliers": check_flag,
     "n_components": or_none(_check_components),
     "preprocessor": _as_given,  # it is checked with the indicators that it is given
-    "solver": _check_solver,
+    "solver": lambda name, value: as_solver(value),
     "tol": check_positive,
     "warm_start": check_flag,
     "random_state": _check_random_state,

@@ -91,13 +91,9 @@ class ComparisonLearner(MetricEstimator):
         """Return the distance of the second pair minus that of the first, shape (n_tuples,)."""
         check_is_fitted(self)
         blocks, index = tuple_samples(self, tuples, self._tuples_name, reset=False)
-        metric = self._metric
+        both = np.concatenate([index[:, self._members[:2]], index[:, self._members[2:]]])
         with np.errstate(over="ignore"):
-            mapped = metric.mapped(blocks)
-            near, far = (
-                metric.distances(mapped, index[:, members])
-                for members in (self._members[:2], self._members[2:])
-            )
+            near, far = self._metric.distances(blocks, both).reshape(2, -1)
         check_distances(np.maximum(near, far), blocks, self._tuples_name)
         return far - near
 

@@ -24,7 +24,7 @@ from .._learning.task import Settings
 from .._messages import shown
 from .._optim.result import warn_unless_converged
 from .._progress import with_progress
-from .._validation import check_random
+from .._validation import generator_of
 from .._warnings import warn_user
 from .metric import LabelEstimator
 from .parameters import CHECKS, Scoring, checked, inside, or_none
@@ -349,7 +349,7 @@ class TATMLCV(LabelEstimator):
         """Return the score of every setting on every fold, shape (n_settings, n_folds)."""
         seed = candidates[0].settings.random_state
         if not isinstance(seed, Integral):  # all settings of a fold draw the same pairs
-            seed = int(check_random(seed).choice(2**31 - 1))
+            seed = int(generator_of(seed).choice(2**31 - 1))
         settings = [replace(candidate.settings, random_state=seed) for candidate in candidates]
         spaces = choose_spaces(settings, samples)
         scoring = parameters.scoring, parameters.k

@@ -20,7 +20,7 @@ from .._data.sampling import Strategy, balanced, draw_pairs
 from .._messages import shown
 from .._optim.solvers import Newton
 from .._sharding.all_pairs import AllPairs
-from .._validation import check_count, check_random, check_two
+from .._validation import check_two, generator_of
 from .._warnings import warn_user
 from .metric import embed_blocks
 from .prepare import prior_from_samples
@@ -118,7 +118,7 @@ def make_folds(cv: Any, samples: LabelledSamples, *, pairs_in_tests: bool) -> li
     """
     labels, groups = samples.labels, samples.groups
     if isinstance(cv, Integral) and not isinstance(cv, bool):
-        return _make_some_folds(check_count("cv", cv, least=2), samples, pairs_in_tests)
+        return _make_some_folds(int(cv), samples, pairs_in_tests)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -174,10 +174,10 @@ def _check_fold(number: int, fold: Any, n_samples: int) -> Fold:
     return parts[0], parts[1]
 
 
-def check_fits_folds(name: str, k: Any, folds: Sequence[Fold]) -> None:
+def check_fits_folds(name: str, k: int, folds: Sequence[Fold]) -> None:
     """Raise an error unless every fold has at least k training samples."""
     fewest = min(len(train) for train, _ in folds)
-    if check_count(name, k) > fewest:
+    if k > fewest:
         raise ValueError(
             f"{name}: expected at most the {fewest} training samples of the smallest fold, got {k}"
         )
@@ -227,7 +227,7 @@ def draw_some(
         samples.groups,
         n_pairs_per_class=settings.n_pairs_per_class,
         n_neighbors=settings.n_neighbors,
-        random_state=check_random(settings.random_state),
+        random_state=generator_of(settings.random_state),
         space=space,
     )
 

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Doubles, Indices, asarray, sum_at, to_numpy
+from .._array import Doubles, Indices, sum_at, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, link_pairs
 from .._data.sampling import count_violated, nearest_rows, neighbor_triplets
 from .._optim.losses import comparison_hinge, join_losses
-from .._optim.problem import LogDetProblem, squared_hinge
+from .._optim.problem import LogDetProblem, pair_term, squared_hinge
 from .._optim.result import Result, Status, host_result, learnt_b0, place_result
-from .._optim.solvers import Newton, seeded
+from .._optim.solvers import Newton
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._threads import SMALL_MATRIX, _threadpools
-from .._validation import check_random
+from ..features._kernel_map import KernelMap
 from .cross_fit import (
     FOLD_TOL,
     FittedPart,
@@ -60,11 +60,11 @@ from .prepare import (
     describe_spans,
     prepare,
     prior_from_samples,
-    problem_of,
 )
 from .priors import (
     IDENTICAL,
     PriorName,
+    Units,
     WithinClasses,
     has_units,
     pair_weights,
@@ -83,6 +83,7 @@ from .span import SpanFactor
 from .task import Settings, Task
 
 PAIR_MARGIN = (0.5, 2.0)  # γ_s and γ_d of the pairs that the threshold is learnt from
+SOLVER_OF_PARTS = Newton()
 ROUND_TOL = 1e-3  # tolerance of the rounds before the last
 # The priors to choose from; of equally good ones, the first is taken.
 CANDIDATES: tuple[PriorName, ...] = ("discriminant", "auto", "scaled")
@@ -103,18 +104,18 @@ def solve(
     if settings.verbose:
         for line in describe_spans(prior):
             print(line, flush=True)
-    solver = seeded(settings.solver, check_random(settings.random_state))
     init = prior.start(settings.init) if init is None else init
     place = settings.place if problem.is_listed else None
     if place is not None:
         problem = problem.placed(place)
         init = None if init is None else place_result(init, place)
-    found = solver.solve(
+    found = settings.solver.solve(
         problem,
         tol=max(least_tol, settings.tol),
         init=init,
         verbose=settings.verbose,
         sizes=", ".join(settings.names),
+        random_state=settings.random_state,
     )
     return found if place is None else host_result(found)
 
@@ -218,20 +219,17 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
         folds = make_pair_folds(samples.labels, samples.groups)
     hold_out = partial(hold_out_samples, samples, folds)
     kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
-    blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
-    samples = replace(samples, blocks=blocks)
-    within = within_classes(blocks, samples.labels, units, n_images)
-    rows = draw(samples, settings, within)
-    metric = replace(learn(Task(blocks, rows, within), settings), kernel_map=kernel_map)
-    metric = replace(metric, units=units)
-    if not settings.learns_threshold:
-        return metric
-    judged = None
-    if settings.pairs == "neighbors":  # whose distances are not those of other pairs
-        judged = draw_random(samples, settings)
-        metric = learn_threshold(metric, blocks, judged, settings)
-    pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
-    return _judge_threshold(metric, blocks, pairs, parts, settings, judged)
+    samples, within, kernel_map = map_labelled(samples, kernel, settings, units)
+    blocks, rows = samples.blocks, draw(samples, settings, within)
+    metric = replace(learn(Task(blocks, rows, within), settings), units=units)
+    if settings.learns_threshold:
+        judged = None
+        if settings.pairs == "neighbors":  # whose distances are not those of other pairs
+            judged = draw_random(samples, settings)
+            metric = learn_threshold(metric, blocks, judged, settings)
+        pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
+        metric = _judge_threshold(metric, blocks, pairs, parts, settings, judged)
+    return replace(metric, kernel_map=kernel_map)
 
 
 def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: Settings) -> Metric:
@@ -258,10 +256,10 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
     mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
     within = replace(within_pairs(mapped, pairs, n_images), units=units)
     metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
-    metric = replace(metric, kernel_map=kernel_map, units=units)
-    if not settings.learns_threshold:
-        return metric
-    return _judge_threshold(metric, mapped, pairs, parts, settings)
+    metric = replace(metric, units=units)
+    if settings.learns_threshold:
+        metric = _judge_threshold(metric, mapped, pairs, parts, settings)
+    return replace(metric, kernel_map=kernel_map)
 
 
 def _judge_threshold(
@@ -299,7 +297,7 @@ def for_parts(settings: Settings) -> Settings:
         settings,
         threshold="joint",
         kernel=None,
-        solver=Newton(),
+        solver=SOLVER_OF_PARTS,
         tol=max(FOLD_TOL, settings.tol),
         random_state=0,
         verbose=False,
@@ -309,6 +307,21 @@ def for_parts(settings: Settings) -> Settings:
 
 
 # Samples
+
+
+def map_labelled(
+    samples: LabelledSamples,
+    kernel: KernelSettings | None,
+    settings: Settings,
+    units: Units = "columns",
+) -> tuple[LabelledSamples, WithinClasses, KernelMap | None]:
+    """Return the samples in the space of the kernel, their deviations within classes, and the map.
+
+    `units` are those in which the scatter of the prior is shrunk.
+    """
+    blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
+    within = within_classes(blocks, samples.labels, units, n_images)
+    return replace(samples, blocks=blocks), within, kernel_map
 
 
 def to_learn(blocks: Blocks, settings: Settings) -> Blocks:
@@ -409,17 +422,15 @@ def learn_from_neighbors(
     kernel = read_kernel(settings.kernel, samples.blocks)
     blocks = to_learn(samples.blocks, settings)
     given = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
-    blocks, kernel_map, n_images = map_samples(kernel, given.blocks, settings)
-    samples = replace(samples, blocks=blocks)
-    pairs = draw_random(samples, settings, "random")
+    samples, within, kernel_map = map_labelled(given, kernel, settings)
+    blocks, pairs = samples.blocks, draw_random(samples, settings, "random")
     small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
     with _threadpools().limit(limits=1 if small else None):  # as in the solvers
         if isinstance(settings.prior, str) and settings.prior == "best":
-            prior = choose_prior(blocks, samples.labels, settings.n_neighbors, n_images)
+            prior = choose_prior(blocks, samples.labels, settings.n_neighbors, within.n_images)
             settings = replace(settings, prior=prior)
-        within = within_classes(blocks, samples.labels, n_images=n_images)
         rounds = _learn_in_rounds(blocks, samples.labels, pairs, within, settings, rule)
-        metric = replace(rounds.metric, kernel_map=kernel_map, pairs=pairs)
+        metric = replace(rounds.metric, pairs=pairs)
         if settings.learns_threshold:
             inner, parts = for_parts(settings), []
             if settings.cross_fits:
@@ -432,7 +443,7 @@ def learn_from_neighbors(
 
             metric, fitted = cross_fit(metric, parts, pairs, fit)
             warn_unless_separating(metric, blocks, pairs, fitted)
-    return replace(rounds, metric=metric)
+    return replace(rounds, metric=replace(metric, kernel_map=kernel_map))
 
 
 def _learn_in_rounds(
@@ -447,10 +458,13 @@ def _learn_in_rounds(
 
     Metrics in which comparisons are drawn again need no accurate solution; the last one does.
     """
-    task = Task(blocks, pairs, within)
-    prepared = prepare(task, squared_hinge(pairs, 1.0, PAIR_MARGIN), settings)
+    task, total = Task(blocks, pairs, within), float(np.sum(pair_weights(pairs)))
+    pair_loss = squared_hinge(pairs, rule.pair_C / total, PAIR_MARGIN)
+    prepared = prepare(task, pair_loss, settings)
     prior, given = prepared.prior, settings.given_threshold
     mu0 = b0_of(sqrt(prepared.mean_distance) if given is None else given, PAIR_MARGIN)
+    c0 = rule.pair_C if settings.learns_threshold else inf  # theory (Rho), with ρ = 1
+    samples = place_blocks(prior.samples, settings.place)
     space, n_rounds = to_numpy(embed_blocks(prior.own_factors(), blocks)), 0
     triplets, found, least_tol = np.empty((0, 3), dtype=np.intp), None, ROUND_TOL
     while n_rounds < rule.max_rounds:
@@ -460,7 +474,14 @@ def _learn_in_rounds(
             break
         if repeated or n_rounds == rule.max_rounds - 1:
             least_tol = 0.0
-        problem = _problem(pairs, drawn, prior, mu0, settings, rule)
+        n_rows = len(drawn)
+        losses = [
+            pair_loss,
+            comparison_hinge(np.ones(n_rows), settings.C / n_rows, rule.margin),
+        ]
+        linked = link_pairs(pairs.index, drawn[:, [0, 1, 0, 2]])
+        term = pair_term(samples, linked, join_losses(losses))
+        problem = LogDetProblem.of(term, c0, mu0, prepared.problem.prior)
         found = solve(problem, prior, settings, init=found, least_tol=least_tol)
         n_rounds, triplets = n_rounds + (not repeated), drawn
         space = to_numpy(embed_blocks(prior.factors(found.L), blocks))
@@ -474,27 +495,6 @@ def _learn_in_rounds(
         b0 = learn_b0(squared, pairs, PAIR_MARGIN, 1.0, mu0)
     n_missed = count_violated(space, labels, triplets, rule.margin)
     return Rounds(metric.with_b0(b0, PAIR_MARGIN), triplets, n_rounds, n_missed)
-
-
-def _problem(
-    pairs: Pairs,
-    triplets: Indices,
-    prior: MetricPrior,
-    mu0: float,
-    settings: Settings,
-    rule: SimpleNamespace,
-) -> LogDetProblem:
-    """Return the problem of the pairs and of the comparisons."""
-    total, n_rows = float(np.sum(pair_weights(pairs))), len(triplets)
-    losses = [
-        squared_hinge(pairs, rule.pair_C / total, PAIR_MARGIN),
-        comparison_hinge(np.ones(n_rows), settings.C / n_rows, rule.margin),
-    ]
-    linked = link_pairs(pairs.index, triplets[:, [0, 1, 0, 2]])
-    c0 = rule.pair_C if settings.learns_threshold else inf  # theory (Rho), with ρ = 1
-    samples = place_blocks(prior.samples, settings.place)
-    W0 = [asarray(matrix, samples.arrays[0]) for matrix in prior.matrices]
-    return problem_of(samples, linked, join_losses(losses), c0=c0, mu0=mu0, prior=W0)
 
 
 def choose_prior(

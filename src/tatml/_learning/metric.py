@@ -21,8 +21,9 @@ from .._optim.result import Result
 from .._sharding.all_pairs import AllPairs
 from .._warnings import warn_user
 from ..features._kernel_map import KernelMap
-from .prepare import MetricPrior, check_components
+from .prepare import MetricPrior, components_per_block
 from .priors import Units, around_mean, mean_square
+from .samples import place_blocks
 from .span import Factor, SpanFactor
 
 Center = Sequence[NDArray[np.float64] | None]  # a mean per block, or nothing
@@ -70,20 +71,35 @@ class Metric:
     pairs: Pairs | AllPairs | None = None
     units: Units | None = None
 
-    def mapped(self, blocks: Blocks) -> Blocks:
-        """Return the samples in the space of the kernel, if any."""
-        return blocks if self.kernel_map is None else self.kernel_map.map_blocks(blocks)
+    def mapped(self, samples: Blocks, place: Array | None = None) -> Blocks:
+        """Return the samples in the space of the kernel, if any, on the device of `place`.
 
-    def embed(self, mapped: Blocks) -> Array:
-        """Return one row per mapped sample, with the learnt distance as Euclidean distance."""
-        return embed_blocks(self.factors, mapped)
+        The spans of wide blocks are NumPy's, so that their samples stay.
+        """
+        blocks = samples if self.kernel_map is None else self.kernel_map.map_blocks(samples)
+        is_wide = any(isinstance(A, SpanFactor) for A in self.factors)
+        return blocks if is_wide else place_blocks(blocks, place)
 
-    def distances(self, mapped: Blocks, index: Indices, many: bool = False) -> Array:
-        """Return the distances of index pairs of mapped samples, where the samples are.
+    def embed(self, samples: Blocks, place: Array | None = None) -> Array:
+        """Return one row per sample, with the learnt distance as Euclidean distance."""
+        return embed_blocks(self.factors, self.mapped(samples, place))
+
+    def block_distances(self, samples: Blocks, index: Indices) -> Doubles:
+        """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
+        arrays = self.mapped(samples).arrays
+        center = self.center or [None] * len(arrays)
+        parts = zip(self.factors, arrays, center, strict=True)
+        return np.stack([squared_distances(A, array, index, mean) for A, array, mean in parts])
+
+    def distances(
+        self, samples: Blocks, index: Indices, place: Array | None = None, many: bool = False
+    ) -> Array:
+        """Return the distances of index pairs of samples, on the device where the samples are.
 
         Sparse samples stay sparse. With `many` pairs of few samples, wide embeddings are turned
         first instead of centred.
         """
+        mapped = self.mapped(samples, place)
         if any(isinstance(array, SparseBlock) for array in mapped.arrays):
             parts = zip(self.factors, mapped.arrays, strict=True)
             return np.sqrt(sum(squared_distances(A, array, index) for A, array in parts))
@@ -130,7 +146,7 @@ def factors_of(
     `as_many_as_possible`; otherwise, axes outside the span are added to a matrix that is small
     enough, and refused for others.
     """
-    counts = check_components(n_components, blocks.block_shapes)
+    counts = components_per_block(n_components, blocks.block_shapes)
     chosen: list[Factor] = []
     for m, (factor, count) in enumerate(zip(prior.factors(L), counts, strict=True)):
         if count is None:

@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, thin_out
 from .._optim.problem import squared_hinge
+from .._optim.solvers import raising
 from .cross_fit import area_under_roc, choose_space, hold_out_samples
 from .labelled import Fold, LabelledSamples, draw_random, draw_some, make_pair_folds
 from .learn import metric_of, pair_problem, solve, strengths
@@ -102,10 +103,9 @@ def score_path(
         step = 1 if settings.pairs == "neighbors" else accuracy.max_step
         pairs = balanced(thin_out(pairs, step, accuracy.min_pairs))
     score = _make_scorer(settings, known, held_out, *scoring)
-    solver = replace(settings.solver, on_interrupt="raise")  # Ctrl-C ends the search
     inner = replace(
         settings,
-        solver=solver,
+        solver=raising(settings.solver),
         tol=max(accuracy.tol, settings.tol),
         random_state=0,
         verbose=False,

@@ -17,26 +17,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf, sqrt
+from math import sqrt
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Array, Doubles, asarray, lower_triangular, placed, to_numpy
+from .._array import Doubles, lower_triangular, placed, to_numpy
 from .._data.blocks import Blocks, check_prior
 from .._data.sparse import SparseBlock
 from .._messages import shown
-from .._optim.losses import PairLoss
-from .._optim.pair_term import PairTerm
-from .._optim.problem import IndexPairs, LogDetProblem
+from .._optim.problem import LogDetProblem, pair_term
 from .._optim.result import Result
-from .._optim.sums import Sums
+from .._optim.terms import Term
 from .._sharding.all_pairs import AllPairs
-from .._sharding.base import LossSetting
-from .._sharding.chunks import sharded_problem, sharded_term
-from .._validation import as_list, check_count
+from .._sharding.chunks import sharded_term
 from .priors import (
     WithinClasses,
     around_mean,
@@ -82,77 +78,48 @@ class Prepared:
         return float(np.mean([np.sum(W0 * S) for W0, S in products]))
 
 
-def prepare(task: Task, loss: PairLoss | LossSetting, settings: Settings) -> Prepared:
-    """Return the problem of a task with the given losses, at the prior of the settings."""
+def prepare(task: Task, loss: Any, settings: Settings) -> Prepared:
+    """Return the problem of a task with the given losses, at the prior of the settings.
+
+    `loss` is a `PairLoss`, or the `LossSetting` of `AllPairs`.
+    """
     kind, blocks, within = settings.prior, task.blocks, task.within
-    check_components(settings.n_components, blocks.block_shapes)  # before the solver
+    components_per_block(settings.n_components, blocks.block_shapes)  # before the solver
     squares = partial(_mean_squares, task, loss)
     reduced = reduce_blocks(kind, blocks, within, squares, task.counted, not settings.keeps_spans)
     in_tiles = isinstance(task.rows, AllPairs)  # which are summed on the host
     samples = reduced.blocks if in_tiles else place_blocks(reduced.blocks, settings.place)
-    problem = problem_of(samples, task.rows, loss)
-    scatter = _scatter_of(problem, task)
+    term: Term
+    if isinstance(task.rows, AllPairs):
+        term = sharded_term(samples, task.rows, None, None, loss)
+    else:
+        term = pair_term(samples, task.rows, loss)
+    scatter = term.mean_scatter(task.share)
     prior = prior_of(kind, reduced, scatter, settings.samples_name)
-    like = problem.prior_factors[0]
-    problem = problem.with_prior([placed(W0, like) for W0 in prior.matrices])
+    problem = LogDetProblem.of(term, prior=[placed(W0, term.like) for W0 in prior.matrices])
     return Prepared(problem, prior, scatter)
 
 
-def check_components(n_components: Any, shapes: Sequence[tuple[int, ...]]) -> list[int | None]:
-    """Return the number of components of each block; None stands for all."""
+def components_per_block(
+    n_components: int | Sequence[int] | None, shapes: Sequence[tuple[int, ...]]
+) -> list[int | None]:
+    """Return the number of components of each block; None stands for all.
+
+    It raises an error if the blocks allow no such numbers.
+    """
     if n_components is None:
         return [None] * len(shapes)
-    what = f"a number or one for each of {len(shapes)} blocks"
-    if isinstance(n_components, Real):
-        counts: list[Any] = [n_components] * len(shapes)
-    else:
-        counts = as_list("n_components", n_components, what)
+    single = isinstance(n_components, Real)
+    counts: list[Any] = [n_components] * len(shapes) if single else list(n_components)  # type: ignore[arg-type]
     if len(counts) != len(shapes):
-        raise ValueError(f"n_components: expected {what}, got {shown(n_components)}")
+        raise ValueError(
+            f"n_components: expected a number or one for each of {len(shapes)} blocks, got "
+            f"{shown(n_components)}"
+        )
     for m, (count, (n, _)) in enumerate(zip(counts, shapes, strict=True)):
-        if check_count("n_components", count) > n:
+        if count > n:
             raise ValueError(f"n_components: expected at most n = {n} in block {m}, got {count}")
     return counts
-
-
-def problem_of(
-    samples: Blocks,
-    rows: IndexPairs | AllPairs,
-    loss: Any,
-    *,
-    c0: float = inf,
-    mu0: float = 0.0,
-    **options: Any,
-) -> LogDetProblem:
-    """Return the problem of pairs or comparisons; its prior is the identity unless it is given.
-
-    `loss` is a `PairLoss`, or the `LossSetting` of `AllPairs`. The `options` are those of
-    `LogDetProblem.build`, for pairs in memory.
-    """
-    if isinstance(rows, AllPairs):
-        return sharded_problem(sharded_term(samples, rows, None, None, loss), c0, mu0)
-    return LogDetProblem.build(samples, rows, loss, c0=c0, mu0=mu0, **options)
-
-
-def mean_scatter(sums: Sums, share: Doubles) -> list[Doubles]:
-    """Return the weighted mean of ΔΔᵀ in each block; the weights `share` sum to 1."""
-    n_blocks, like = sums.features.n_blocks, sums.features.like
-    return [to_numpy(n_blocks * S) for S in sums.scatter(asarray(share, like))]
-
-
-def _scatter_of(problem: LogDetProblem, task: Task) -> list[Doubles]:
-    """Return the mean of ΔΔᵀ over the pairs of a problem whose prior is the identity."""
-    if problem.is_listed:
-        return mean_scatter(problem.pairs.sums.pairs, task.share)
-    term: Any = problem.term  # of pairs in shards
-    total, sums = term.total(_weighted_sums)
-    return [len(sums) * S / total for S in sums]
-
-
-def _weighted_sums(term: PairTerm, index: int) -> tuple[float, list[Array]]:
-    """Return the total weight of the pairs of a shard, and the weighted sums of ΔΔᵀ."""
-    weight = term.loss.weight
-    return float(np.sum(weight)), term.sums.scatter(weight)
 
 
 def _mean_squares(task: Task, loss: Any, m: int) -> Doubles:
@@ -160,12 +127,13 @@ def _mean_squares(task: Task, loss: Any, m: int) -> Doubles:
     if isinstance(task.rows, AllPairs):
         squares = partial(_mean_squares, task, loss)
         in_span = reduce_blocks("scaled", task.blocks, task.within, squares)
-        S = _scatter_of(problem_of(in_span.blocks, task.rows, loss), task)[m]
+        S = sharded_term(in_span.blocks, task.rows, None, None, loss).mean_scatter(None)[m]
         span = in_span.spans[m]
         assert span is not None
         basis = span.expanded(np.eye(len(S)))
         return np.sum(basis * (S @ basis), axis=0)
     array, pairs, share = task.blocks.arrays[m], task.rows, task.share
+    assert share is not None
     if isinstance(array, SparseBlock):
         return array.mean_squared_differences(pairs.first, pairs.second, share)
     total = np.zeros(array.shape[1])

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from .._array import Array, Doubles, Indices, as_double, asarray, foreign_kind, namespace, to_numpy
 from .._data.blocks import Blocks
 from .._data.sparse import SparseBlock
-from .._validation import check_random
+from .._validation import generator_of
 from .._warnings import warn_user
 from ..features._kernel_map import Kernel, KernelMap
 from .priors import is_wide
@@ -103,7 +103,7 @@ def read_kernel(
         return None
     with _named_samples(samples_name):
         try:
-            return KernelSettings(template, template.check_parameters(blocks))
+            return KernelSettings(template, template.count_landmarks(blocks))
         except (TypeError, ValueError) as error:
             if str(error).startswith("X: "):
                 raise
@@ -132,7 +132,7 @@ def map_samples(
     if kernel is None:
         return blocks, None, 0
     with _named_samples(settings.samples_name):
-        fitted = kernel.fit(blocks[:counted], seed=check_random(settings.random_state))
+        fitted = kernel.fit(blocks[:counted], seed=generator_of(settings.random_state))
     return fitted.map_blocks(blocks), fitted, len(fitted.maps_)
 
 

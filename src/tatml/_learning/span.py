@@ -109,7 +109,7 @@ class Span:
         if not issparse(rows):
             return rows / self.unit
         divided = rows.copy()
-        divided.data /= self.unit[divided.indices]
+        divided.data[:] /= self.unit[divided.indices]
         return divided
 
     def coordinates(self, scaled: Any) -> Doubles:
@@ -220,7 +220,7 @@ class SpanFactor:
         c = self.span.coordinates(self.span.in_units(block.table))
         squares = np.empty(len(index))
         for part, difference in block.differences(index[:, 0], index[:, 1]):
-            difference.data /= self.span.unit[difference.indices]
+            difference.data[:] /= self.span.unit[difference.indices]
             inside = c[index[part, 0]] - c[index[part, 1]]
             rest = np.asarray((difference**2).sum(axis=1)).ravel() - np.sum(inside**2, axis=1)
             squares[part] = np.sum((inside @ self.inner) ** 2, axis=1)
@@ -276,7 +276,7 @@ def find_span(
 def _find_sparse_span(block: SparseBlock, unit: Doubles) -> tuple[Span, Doubles]:
     """Return the span of a sparse block, from the Gram matrix of its samples."""
     table, scaled = block.table, block.table.copy()
-    scaled.data /= unit[scaled.indices]
+    scaled.data[:] /= unit[scaled.indices]
     gram = (scaled @ scaled.T).toarray()
     gram -= gram.mean(axis=0)
     gram -= gram.mean(axis=1)[:, None]

@@ -55,9 +55,9 @@ class Task:
         return self.blocks if self.n_counted is None else self.blocks[: self.n_counted]
 
     @property
-    def share(self) -> Doubles:
-        """The weights of the pairs in the mean of ΔΔᵀ, with sum 1."""
-        if self.pair_share is not None:
+    def share(self) -> Doubles | None:
+        """The weights of the pairs in the mean of ΔΔᵀ, with sum 1; None for `AllPairs`."""
+        if self.pair_share is not None or isinstance(self.rows, AllPairs):
             return self.pair_share
         assert isinstance(self.rows, Pairs)
         weights = pair_weights(self.rows)

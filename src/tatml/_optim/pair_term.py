@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from .._array import Array, as_double, draw_indices, inner, namespace, placed, total
+from .._array import (
+    Array,
+    as_double,
+    asarray,
+    draw_indices,
+    inner,
+    namespace,
+    placed,
+    to_numpy,
+    total,
+)
 from .certificate import PairTotals, pair_totals
 from .hessian import (
     PAIRS_PER_DIMENSION,
@@ -55,6 +65,7 @@ class PairTerm:
     n_pairs: int = field(init=False, repr=False)
     quadratic: bool = field(init=False, repr=False)
     compares: bool = field(init=False, repr=False)
+    like: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         sums, loss = self.sums, self.loss
@@ -65,6 +76,7 @@ class PairTerm:
             quadratic=loss.quadratic,
             # a hinge with offsets, which are the margins of comparisons
             compares=loss.quadratic and loss.offset is not None,
+            like=sums.features.like,
         )
 
     def whitened(self, factors: Sequence[Array]) -> PairTerm:
@@ -114,6 +126,12 @@ class PairTerm:
     def for_start(self) -> PairTerm:
         """Return the whole term: one more pass over pairs in memory is cheap."""
         return self
+
+    def mean_scatter(self, share: Array | None) -> list[Array]:
+        """Compute the mean of ΔΔᵀ in each block, with these weights of the pairs."""
+        given, weight = self.sums if self.given is None else self.given, self.loss.weight
+        share = weight / total(weight) if share is None else asarray(share, self.like)
+        return [to_numpy(given.features.n_blocks * S) for S in given.pairs.scatter(share)]
 
     def certify(self, L: Sequence[Array], b0: float, s: Array | None = None) -> PairTotals:
         """Compute the sums and their rounding errors in float64, at the user's coordinates."""

@@ -114,6 +114,15 @@ class LogDetProblem:
         )
 
     @classmethod
+    def of(
+        cls, term: Term, c0: float = inf, mu0: float = 0.0, prior: Sequence[Array] | None = None
+    ) -> LogDetProblem:
+        """Return the problem of a term, wherever its pairs are; no prior is the identity."""
+        factors = tuple(eye(n, like=term.like) for n, _ in term.block_shapes)
+        problem = cls(term, c0, mu0, factors)
+        return problem if prior is None else problem.with_prior(prior)
+
+    @classmethod
     def build(
         cls,
         blocks: Blocks,
@@ -131,11 +140,7 @@ class LogDetProblem:
         With a `center`, one array of shape (n_m, n'_m) per block, each block of differences has a
         block of sums of centred samples, and there are 2M priors (docs/theory.md, (Mid)).
         """
-        sums = build_pair_sums(blocks, pairs, dtype, center)
-        factors = tuple(eye(n, like=sums.features.like) for n in sums.features.sizes)
-        term = PairTerm(sums, loss.placed(factors[0]), given_loss=loss)
-        problem = cls(term, c0, mu0, factors)
-        return problem if prior is None else problem.with_prior(prior)
+        return cls.of(pair_term(blocks, pairs, loss, dtype, center), c0, mu0, prior)
 
     def with_prior(self, prior: Sequence[Array]) -> LogDetProblem:
         """Return the problem with another prior, for a problem whose prior is the identity."""
@@ -220,19 +225,17 @@ class LogDetProblem:
 
     def sample(self, size: int, rng: Any) -> LogDetProblem:
         """Return the problem of about `size` random pairs or fewer, scaled to represent all."""
-        term = self.term.sample(size, rng)  # which may be on another device
-        like = term.loss.gamma if isinstance(term, PairTerm) else self.prior_factors[0]
-        return self.with_term(term, like)
+        return self.with_term(self.term.sample(size, rng))
 
-    def with_term(self, term: Term, like: Array) -> LogDetProblem:
-        """Return the problem with another term, and with its prior on the device of an array."""
-        prior = None if self.prior is None else tuple(placed(W0, like) for W0 in self.prior)
-        factors = tuple(placed(C, like) for C in self.prior_factors)
+    def with_term(self, term: Term) -> LogDetProblem:
+        """Return the problem with another term, and with its prior on the device of the term."""
+        prior = None if self.prior is None else tuple(placed(W0, term.like) for W0 in self.prior)
+        factors = tuple(placed(C, term.like) for C in self.prior_factors)
         return replace(self, term=term, prior_factors=factors, prior=prior)
 
     def placed(self, like: Array) -> LogDetProblem:
         """Copy a problem of pairs in memory to the namespace and device of `like`."""
-        return self.with_term(self.pairs.placed(like), like)
+        return self.with_term(self.pairs.placed(like))
 
     def identity(self) -> list[Array]:
         """Return the factors of W = W0."""
@@ -484,6 +487,18 @@ def build_pair_sums(
     if pairs.links is None:
         return sums
     return ComparisonSums(sums, Links(*(asarray(rows, like=features[0]) for rows in pairs.links)))
+
+
+def pair_term(
+    blocks: Blocks,
+    pairs: IndexPairs,
+    loss: PairLoss,
+    dtype: str = "float64",
+    center: Sequence[Array] | None = None,
+) -> PairTerm:
+    """Return the term of pairs or comparisons in memory; with a `center`, of their sums too."""
+    sums = build_pair_sums(blocks, pairs, dtype, center)
+    return PairTerm(sums, loss.placed(sums.features.like), given_loss=loss)
 
 
 class LabelledPairs(Protocol):

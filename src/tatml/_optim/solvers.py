@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar, Literal, get_args
 
@@ -17,7 +18,7 @@ import numpy as np
 from .._array import Array, linalg_errors, raising_linalg
 from .._messages import shown, shown_settings
 from .._threads import SMALL_MATRIX, _threadpools
-from .._validation import check_choice, check_count, check_flag, check_random
+from .._validation import check_choice, check_count, check_flag, check_random, generator_of
 from .dykstra import solve_dykstra
 from .monitor import Monitor
 from .newton import Start, solve_newton
@@ -71,6 +72,7 @@ class Solver(ABC):
         callback: Callable[[Iterate], object] | None = None,
         verbose: bool = False,
         sizes: str = SIZES,
+        random_state: RandomLike = None,
     ) -> Result:
         """Solve a problem whose arguments have been checked; it does not warn.
 
@@ -90,6 +92,8 @@ class Solver(ABC):
         sizes : str, optional
             The names, for an error message, of the parameters that can make the objective
             infinite.
+        random_state : int, RandomState, Generator or None, default=None
+            Seeds the draws of a solver without a `random_state` of its own.
 
         Returns
         -------
@@ -97,6 +101,7 @@ class Solver(ABC):
             The converged point, or else the visited point with the lowest objective, with its
             certificate.
         """
+        seed = random_state if self.random_state is None else self.random_state
         monitor = Monitor(
             problem,
             tol=tol,
@@ -112,7 +117,7 @@ class Solver(ABC):
         failures: tuple[type[Exception], ...] = (*linalg_errors(), OverflowError)
         with limited, np.errstate(all="ignore"), raising:
             try:
-                return self._run(problem, monitor, init)
+                return self._run(problem, monitor, init, generator_of(seed))
             except KeyboardInterrupt:
                 if self.on_interrupt == "raise":
                     raise
@@ -130,7 +135,7 @@ class Solver(ABC):
 
     @abstractmethod
     def _run(
-        self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
+        self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None, rng: Any
     ) -> Result:
         """Run the algorithm."""
 
@@ -188,10 +193,10 @@ class Newton(Solver):
         check_flag("lower_precision", self.lower_precision)
 
     def _run(
-        self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
+        self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None, rng: Any
     ) -> Result:
         single = self.lower_precision and problem.prior_factors[0].dtype == problem.xp.float64
-        pace = Pace(self.linear_solver, check_random(self.random_state), single)
+        pace = Pace(self.linear_solver, rng, single)
         return solve_newton(problem, monitor, pace, _start_from(init, problem))
 
 
@@ -243,7 +248,7 @@ class Dykstra(Solver):
     on_interrupt: OnInterrupt = "raise"
 
     def _run(
-        self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None
+        self, problem: LogDetProblem, monitor: Monitor, init: Result | Iterate | None, rng: Any
     ) -> Result:
         return solve_dykstra(
             problem,
@@ -252,7 +257,7 @@ class Dykstra(Solver):
             multipliers=_multipliers_from(init, problem),
             projection=self.projection,
             order=self.order,
-            random_state=check_random(self.random_state),
+            random_state=rng,
         )
 
 
@@ -278,9 +283,11 @@ def as_solver(value: Any) -> Newton | Dykstra:
     return NAMED[value]()
 
 
-def seeded(solver: Newton | Dykstra, random_state: RandomLike) -> Newton | Dykstra:
-    """Return the solver with this `random_state`, unless it has one of its own."""
-    return solver if solver.random_state is not None else replace(solver, random_state=random_state)
+def raising(solver: Newton | Dykstra) -> Newton | Dykstra:
+    """Return the solver as one that Ctrl-C ends, for a search that should end with it."""
+    other = copy(solver)
+    vars(other).update(on_interrupt="raise")  # `replace` would check all settings again
+    return other
 
 
 def _start_from(init: Result | Iterate | None, problem: LogDetProblem) -> Start | None:

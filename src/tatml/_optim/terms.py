@@ -105,6 +105,10 @@ class Term(Protocol):
         """Return the term of the features CᵀΦ, for a term in the user's coordinates."""
 
     @property
+    def like(self) -> Array:
+        """An array on the device, and in the precision, of the points where it is computed."""
+
+    @property
     def compares(self) -> bool:
         """Whether it has comparisons with squared hinges, on which the active set may cycle."""
 
@@ -119,6 +123,13 @@ class Term(Protocol):
 
     def for_start(self) -> PairTerm:
         """Return pairs in memory, enough of them to choose the start of a solver."""
+
+    def mean_scatter(self, share: Array | None) -> list[Array]:
+        """Compute the mean of ΔΔᵀ in each block, as NumPy arrays in the user's coordinates.
+
+        `share` has the weights of the pairs, with sum 1; None: in proportion to those of the
+        losses, for pairs without comparisons.
+        """
 
     def certify(self, L: Sequence[Array], b0: float, s: Array | None = None) -> PairTotals:
         """Compute the sums and their rounding errors, at factors in the user's coordinates."""

@@ -132,14 +132,13 @@ class SerialExecutor:
         What all shards share.
     device : Device or None
         Where the sums are computed; None: on the host.
-    largest_sample : int
-        The largest number of pairs that a sample in memory may have.
     """
 
     shards: Sequence[Shard]
     shared: Any = None
     device: Device | None = None
-    largest_sample: int = LARGEST_SAMPLE
+
+    largest_sample = LARGEST_SAMPLE
 
     @property
     def like(self) -> Array | None:

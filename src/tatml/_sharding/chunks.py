@@ -15,7 +15,7 @@ import numpy as np
 
 from .._array import Array, to_numpy
 from .._data.arrays import as_real_array, check_given
-from .._data.blocks import Blocks, as_blocks, as_center, check_magnitude, check_prior
+from .._data.blocks import Blocks, as_blocks, as_center, check_magnitude
 from .._data.pairs import (
     Comparisons,
     _to_array,
@@ -29,7 +29,6 @@ from .._data.pairs import (
 from .._data.storage import is_stored, sendable
 from .._optim.layout import lay_out, signs_of, slices
 from .._optim.pair_term import PairTerm
-from .._optim.problem import LogDetProblem
 from .._optim.sums import ComparisonSums, Links, PairSums
 from .._validation import check_count
 from .all_pairs import AllPairs
@@ -333,9 +332,15 @@ def sharded_term(
     block_shapes, n_pairs = _check_shards(executor, setting)
     numbers = sum(n * width for n, width in block_shapes)
     numbers *= 1 if comparisons is None else 2
-    executor.largest_sample = min(executor.largest_sample, pairs_per_sample(numbers, memory))
-    compares = comparisons is not None or setting.loss == "additive_hinge"
-    return ShardedTerm(executor, block_shapes, n_pairs, setting, compares=compares, center=center)
+    return ShardedTerm(
+        executor,
+        block_shapes,
+        n_pairs,
+        setting,
+        compares=comparisons is not None or setting.loss == "additive_hinge",
+        center=center,
+        largest_sample=min(executor.largest_sample, pairs_per_sample(numbers, memory)),
+    )
 
 
 def _center_of_chunks(midpoint: Any) -> Sequence[Array] | None:
@@ -349,15 +354,6 @@ def _center_of_chunks(midpoint: Any) -> Sequence[Array] | None:
         )
     given = midpoint if isinstance(midpoint, list) else [midpoint]
     return [np.asarray(block, dtype=np.float64) for block in given]
-
-
-def sharded_problem(term: ShardedTerm, c0: float, mu0: float, prior: Any = None) -> LogDetProblem:
-    """Return the problem of pairs in shards, for a prior that is checked here."""
-    eyes = tuple(np.eye(n) for n in term.sizes)
-    problem = LogDetProblem(term, c0, mu0, eyes)
-    if prior is None:
-        return problem
-    return problem.with_prior(check_prior(prior, term.sizes, eyes[0], from_host=True))
 
 
 def _check_none(names: str, kind: str, *values: Any) -> None:

@@ -33,7 +33,7 @@ from .._optim.losses import join_losses
 from .._optim.pair_term import PairsAtPoint, PairTerm, totals_at
 from .._optim.sums import ComparisonSums, Links, PairSums, Sums
 from .._optim.terms import Line, Term, Totals
-from .base import SHARD_LIMITS, LossSetting, SerialExecutor, on_device
+from .base import LARGEST_SAMPLE, SHARD_LIMITS, LossSetting, SerialExecutor, on_device
 
 if TYPE_CHECKING:
     from .dask import DaskExecutor
@@ -65,6 +65,8 @@ class ShardedTerm:
         Whether some of the shards have squared hinges with offsets: comparisons, or midpoints.
     center : list of M arrays of shape (n_m, n'_m), or None
         The centre of the midpoints; None without them.
+    largest_sample : int
+        The largest number of pairs that a sample in memory may have.
     """
 
     executor: SerialExecutor | DaskExecutor
@@ -74,6 +76,9 @@ class ShardedTerm:
     factors: tuple[Array, ...] | None = None
     compares: bool = False
     center: Sequence[Array] | None = None
+    largest_sample: int = LARGEST_SAMPLE
+
+    like = np.zeros(0)
 
     @property
     def quadratic(self) -> bool:
@@ -114,7 +119,7 @@ class ShardedTerm:
 
         They are in memory, or stay in shards where these are computed at the same time.
         """
-        size = min(size, self.n_pairs, self.executor.largest_sample)
+        size = min(size, self.n_pairs, self.largest_sample)
         share, seed = size / self.n_pairs, int(rng.choice(2**31))
         executor = self.executor.sampled(share, seed)
         if executor is None:
@@ -132,8 +137,15 @@ class ShardedTerm:
 
     def for_start(self) -> PairTerm:
         """Return a sample, which is enough to choose where a solver starts."""
-        share = min(START_SAMPLE, self.n_pairs, self.executor.largest_sample) / self.n_pairs
+        share = min(START_SAMPLE, self.n_pairs, self.largest_sample) / self.n_pairs
         return self._sample_in_memory(share, int(np.random.default_rng(0).choice(2**31)))
+
+    def mean_scatter(self, share: Array | None) -> list[Array]:
+        """Return the mean of ΔΔᵀ in each block; the pairs have the weights of their losses."""
+        if share is not None:
+            raise ValueError("share: expected None for pairs in shards, got weights")
+        weight, sums = self.total(sum_scatter)
+        return [len(sums) * S / weight for S in sums]
 
     def certify(self, L: Sequence[Array], b0: float, s: Array | None = None) -> PairTotals:
         """Return the sums at factors in the user's coordinates, with their rounding errors."""
@@ -259,6 +271,12 @@ def certify_shard(
 ) -> PairTotals:
     """Return the totals with their rounding errors."""
     return totals_at(term.sums, term.loss, L, b0, n_pairs)
+
+
+def sum_scatter(term: PairTerm, index: int) -> tuple[float, list[Array]]:
+    """Return the total weight of the pairs, and the weighted sums of ΔΔᵀ."""
+    weight = term.loss.weight
+    return float(np.sum(weight)), term.sums.scatter(weight)
 
 
 def shard_hessian(

@@ -37,6 +37,7 @@ from .._validation import (
     check_number_or,
     check_positive,
     check_random,
+    generator_of,
 )
 from ._inputs import SampleReader
 
@@ -266,7 +267,8 @@ class KernelMap(SampleReader):
         blocks, self._form = self._read(X, reset=True)
         if len(blocks) < 2:
             raise ValueError(f"X: expected at least 2 samples, got n_samples = {len(blocks)}")
-        n_landmarks = self.check_parameters(blocks)
+        self.check_settings()
+        n_landmarks = self.count_landmarks(blocks)
         return self.fit_blocks(blocks, n_landmarks=n_landmarks)
 
     def transform(self, X: Blocks | ArrayLike) -> Blocks | Floats:
@@ -289,9 +291,8 @@ class KernelMap(SampleReader):
         mapped = self.map_blocks(blocks)
         return mapped.arrays[0][:, :, 0] if self._gives_columns() else mapped
 
-    def check_parameters(self, blocks: Blocks) -> int:
-        """Check the parameters for given samples; return the number of landmarks."""
-        self.check_settings()
+    def count_landmarks(self, blocks: Blocks) -> int:
+        """Return the number of landmarks; raise an error if it does not fit the samples."""
         if self.kernel == "precomputed":
             check_precomputed(blocks)
         if isinstance(self.n_landmarks, str):
@@ -343,7 +344,7 @@ class KernelMap(SampleReader):
             In place of the parameter None.
         """
         seed = random_state if self.random_state is None else self.random_state
-        rng = check_random(seed)
+        rng = generator_of(seed)
         n_samples = len(blocks)
         chosen = rng.permutation(n_samples)[:n_landmarks]
         self.landmark_rows_ = np.sort(chosen)

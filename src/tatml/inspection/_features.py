@@ -392,7 +392,7 @@ def permutation_importance(
 
 
 def _auc(estimator: Any, blocks: Blocks, index: Indices, similar: Any) -> float:
-    distances = estimator._metric.distances(estimator._metric.mapped(blocks), index)
+    distances = estimator._metric.distances(blocks, index)
     return float(roc_auc_score(similar, -distances))
 
 

@@ -359,13 +359,13 @@ class EmbeddingDisplay:
             rows = np.sort(rng.permutation(len(blocks))[:most])
             blocks = blocks[rows]
             labels = None if labels is None else labels[rows]
-        mapped = estimator._metric.mapped(blocks)
+        metric = estimator._metric
         kernel = None if estimator.kernel_map_ is None else estimator.kernel_map_.kernel
         if kernel == "precomputed":
-            features, title = _side_by_side(mapped), "Kernel"
+            features, title = _side_by_side(metric.mapped(blocks)), "Kernel"
         else:
             features, title = _plain_features(blocks, scale)
-        plain, learnt = _two_components(features), _two_components(estimator._metric.embed(mapped))
+        plain, learnt = _two_components(features), _two_components(metric.embed(blocks))
         variances = np.stack([plain[1], learnt[1]])
         return cls(plain[0], learnt[0], labels, variances, title).plot(**options)
 
