@@ -70,6 +70,7 @@ mutants: $(VENV)/.with-test
 fuzz: $(VENV)/.with-test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzzing.py --cases $(CASES) --processes $(JOBS)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/oracle.py --seeds 0:$(SEEDS) --processes $(JOBS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/oracle.py --midpoint --seeds 0:$$(($(SEEDS) / 4)) --processes $(JOBS)
 
 test-metric-learn: .venv-metric-learn/.with-metric-learn
 	.venv-metric-learn/bin/python tests/external/run_metric_learn.py build/metric-learn

@@ -61,6 +61,32 @@ class Problem:
     compared_weights: np.ndarray | None = None
     compared_margin: float = 1.0
     compared_C: float = 1.0  # noqa: N815
+    center: list[np.ndarray] | None = None  # of a midpoint; W and the prior are then W and V
+    loss: str = "squared_hinge"
+
+    @property
+    def features(self):
+        """The arrays whose rows are combined, and the sign σ of x_i − σ x_j."""
+        blocks = [(array, 1) for array in self.arrays]
+        if self.center is None:
+            return blocks
+        shifted = zip(self.arrays, self.center, strict=True)
+        return blocks + [(array - mean, -1) for array, mean in shifted]
+
+    @property
+    def gamma(self):
+        """γ of similar and of dissimilar pairs."""
+        return self.margin if self.plain else (1.0, 1.0)
+
+    @property
+    def offset(self):
+        """o of similar and of dissimilar pairs."""
+        return (-1, 1) if self.center is not None and self.loss == "squared_hinge" else (0, 0)
+
+    @property
+    def plain(self):
+        """Whether margins multiply the threshold."""
+        return self.center is None and self.loss == "squared_hinge"
 
     @property
     def alone(self):
@@ -79,7 +105,7 @@ class Problem:
 
     @property
     def W0(self):
-        return self.prior or [np.eye(array.shape[1]) for array in self.arrays]
+        return self.prior or [np.eye(array.shape[1]) for array, _ in self.features]
 
     def learn(self, **options):
         """Return the result of `learn_metric`, without its warning."""
@@ -94,6 +120,9 @@ class Problem:
             settings["comparisons"] = tatml.Comparisons(
                 self.compared, self.compared_weights, self.compared_margin, self.compared_C
             )
+        if not self.plain:
+            settings |= {"loss": self.loss, "midpoint": self.center or False}
+            del settings["margin"]
         if self.alone:
             data, settings = data[:1], settings | {"weights": None, "mu0": 1.0}
         with warnings.catch_warnings():
@@ -170,6 +199,33 @@ def _with_random_comparisons(problem, sizes, tame, seed):
         none = {"pairs": problem.pairs[:0], "similar": problem.similar[:0], "weights": None}
         return replace(problem, **added, **none, c0=inf, mu0=0.0, regime=regimes[0])
     return replace(problem, **added, regime=max(regimes, key=lambda name: name != "moderate"))
+
+
+def random_midpoint_problem(seed):
+    """A problem with a midpoint, the logistic loss, or both.
+
+    The loss is logistic in the moderate regime only: elsewhere, multipliers of exp(−10⁶) may
+    decide, and the oracle finds no bounds of the optimum.
+    """
+    base = random_problem(seed)
+    while base.solver == "dykstra" or base.compared is not None:
+        seed += 1_000_003
+        base = random_problem(seed)
+    rng = np.random.default_rng([seed, 2])
+    kinds = [("logistic", True), ("squared_hinge", True), ("logistic", False)]
+    loss, has_midpoint = kinds[rng.choice(3, p=[0.5, 0.3, 0.2])]
+    if base.regime != "moderate":
+        loss, has_midpoint = "squared_hinge", True
+    if not has_midpoint:
+        return replace(base, loss=loss, margin=(1.0, 1.0))
+    spread = [array.std() or 1.0 for array in base.arrays]
+    center = [
+        array.mean(axis=0) + size * rng.normal(size=array.shape[1:]) * rng.choice([0.0, 1.0])
+        for array, size in zip(base.arrays, spread, strict=True)
+    ]
+    mu0 = float(rng.choice([base.mu0, -base.mu0, 0.0]))
+    prior = None if base.prior is None else [*base.prior, *(0.5 * W0 for W0 in base.prior)]
+    return replace(base, loss=loss, center=center, mu0=mu0, prior=prior, margin=(1.0, 1.0))
 
 
 def _log_uniform(rng, low, high):
@@ -277,10 +333,15 @@ def exact_value(problem, L, b0):
             logdet = mpmath.log(abs(determinant) / mpmath.fprod(np.diag(C0)))
             value += mpmath.fsum(whitened.ravel(), squared=True) - 2 * logdet - len(factor)
         for k, (i, j) in enumerate(problem.pairs):
-            y, gamma = (1, problem.margin[0]) if problem.similar[k] else (-1, problem.margin[1])
-            violation = max(y * (_exact_distance(problem, L, i, j) - gamma * b0), 0)
+            kind = 0 if problem.similar[k] else 1
+            y, gamma, offset = (1, -1)[kind], problem.gamma[kind], problem.offset[kind]
+            violation = y * (_exact_distance(problem, L, i, j) - gamma * b0 - offset)
             weight = 1.0 if problem.weights is None else problem.weights[k]
-            value += mpmath.mpf(problem.C) * weight / 2 * violation**2
+            if problem.loss == "logistic":
+                loss = max(violation, 0) + mpmath.log1p(mpmath.exp(-abs(violation)))
+            else:
+                loss = max(violation, 0) ** 2 / 2
+            value += mpmath.mpf(problem.C) * weight * loss
         for (a, b, c, d), weight in zip(*problem.compared_rows, strict=True):
             excess = _exact_distance(problem, L, c, d) - _exact_distance(problem, L, a, b)
             violation = max(mpmath.mpf(problem.compared_margin) - excess, 0)
@@ -291,11 +352,12 @@ def exact_value(problem, L, b0):
 
 
 def _exact_distance(problem, L, i, j):
-    """D of samples i and j, given the exact factors L."""
-    differences = [_exact(array[i]) - _exact(array[j]) for array in problem.arrays]
-    images = [factor.T.dot(D) for factor, D in zip(L, differences, strict=True)]
-    squares = (mpmath.fsum(image.ravel(), squared=True) for image in images)
-    return mpmath.fsum(squares) / len(L)
+    """D of samples i and j, or their score, given the exact factors L."""
+    squares = []
+    for factor, (array, sign) in zip(L, problem.features, strict=True):
+        image = factor.T.dot(_exact(array[i]) - sign * _exact(array[j]))
+        squares.append(sign * mpmath.fsum(image.ravel(), squared=True))
+    return mpmath.fsum(squares) / len(problem.arrays)
 
 
 def _exact(array):
@@ -314,7 +376,7 @@ def exact_optimum(problem, start=None):
     the way from the prior.
     """
     with _digits():
-        dual = _Dual(problem)
+        dual = (_LogisticDual if problem.loss == "logistic" else _Dual)(problem)
         bounds = None
         if start is not None and start.active is not None:
             bounds = dual.polish(dual.multipliers_of(start))
@@ -444,9 +506,10 @@ class _Dual:
         similar = problem.similar[pairs]
         ones, none = np.ones(len(rows)), np.zeros(len(rows))
         self.y = _numbers(np.concatenate([np.where(similar, 1, -1), -ones]))
-        self.gamma = _numbers(np.concatenate([np.where(similar, *problem.margin), none]))
+        self.gamma = _numbers(np.concatenate([np.where(similar, *problem.gamma), none]))
         margin = gmpy2.mpfr(problem.compared_margin)
-        self.offset = np.concatenate([_numbers(0 * similar), margin * _numbers(ones)])
+        offset = _numbers(np.where(similar, *problem.offset))
+        self.offset = np.concatenate([offset, margin * _numbers(ones)])
         self.c = np.concatenate(
             [
                 gmpy2.mpfr(problem.C) * _numbers(weights[pairs]),
@@ -456,6 +519,8 @@ class _Dual:
         self.softness = gmpy2.mpfr(0) if problem.c0 == inf else 1 / gmpy2.mpfr(problem.c0)
         self.mu0 = gmpy2.mpfr(problem.mu0)
         self.typical = self.mu0 if len(pairs) else margin
+        if problem.center is not None:
+            self.typical = max(abs(self.mu0), gmpy2.mpfr(1))
         # The sides of all rows: the pairs, then c and d, then a and b of the comparisons.
         parts = (problem.pairs[pairs], rows[:, 2:], rows[:, :2])
         sides = np.concatenate([part.astype(np.intp) for part in parts])
@@ -466,17 +531,17 @@ class _Dual:
         R[k + np.arange(n), k + n + np.arange(n)] = -1
         self.R = _numbers(R) if n else None
         root = gmpy2.mpfr(len(problem.arrays)) ** 0.5
-        self.U, self.A = [], []
-        for array, W0 in zip(problem.arrays, problem.W0, strict=True):
+        self.U, self.A, signs = [], [], [sign for _, sign in problem.features]
+        for (array, sign), W0 in zip(problem.features, problem.W0, strict=True):
             C0 = _cholesky(_numbers(W0))
-            difference = (_numbers(array[first]) - _numbers(array[second])) / root
+            difference = (_numbers(array[first]) - sign * _numbers(array[second])) / root
             U = np.stack([C0.T.dot(one) for one in difference])
             Q = _basis(np.concatenate(U, axis=1))  # outside their span W is W0
             U = np.stack([Q.T.dot(one) for one in U])
             self.U.append(U)
-            self.A.append(np.stack([one.dot(one.T) for one in U]))
-        self.side_means = [A.sum(axis=0) / len(A) for A in self.A]
-        self.side_A = self.A
+            self.A.append(np.stack([sign * one.dot(one.T) for one in U]))
+        self.side_A = [sign * A for A, sign in zip(self.A, signs, strict=True)]
+        self.side_means = [A.sum(axis=0) / len(A) for A in self.side_A]
         if self.R is not None:
             self.A = [self.R.dot(A.reshape(len(A), -1)).reshape(-1, *A.shape[1:]) for A in self.A]
 
@@ -615,9 +680,9 @@ class _Dual:
         D = sum(A.reshape(len(A), -1).dot(V.ravel()) for A, V in zip(self.side_A, W, strict=True))
         if self.R is not None:  # the sum of both distances of a comparison
             D = abs(self.R).dot(D)
-        alpha = self.c * (D + self.gamma * self.mu0 + self.offset)
+        alpha = self.c * (D + self.gamma * abs(self.mu0) + abs(self.offset))
         if self.softness:
-            most = self.mu0 / (self.softness * len(D))
+            most = self.typical / (self.softness * len(D))
             alpha = np.array(
                 [min(a, most / g) if g else a for a, g in zip(alpha, self.gamma, strict=True)]
             )
@@ -629,6 +694,85 @@ class _Dual:
         zeta = gmpy2.mpfr(distance) * max([gmpy2.mpfr(1), *sizes])
         P = [zeta * L.dot(L.T) for L in factors]
         return _InteriorPoint(self, alpha, zeta / alpha, W, P)
+
+
+class _LogisticDual(_Dual):
+    """The dual for the logistic loss: smooth for 0 < α < c, so that Newton's method solves it.
+
+    Its variables are t = log(α/(c − α)), in which α may be as near to 0 or c as exp(t) can be.
+    """
+
+    def alpha(self, t):
+        return np.array([c / (1 + gmpy2.exp(-x)) for c, x in zip(self.c, t, strict=True)])
+
+    def value(self, t, factors):
+        """g(α(t)), where the factors are those of P(α)."""
+        alpha, rest = self.alpha(t), self.alpha(-t)
+        force = self.gamma.dot(self.y * alpha)
+        logs = (
+            a * gmpy2.log1p(gmpy2.exp(-x)) + b * gmpy2.log1p(gmpy2.exp(x))
+            for a, b, x in zip(alpha, rest, t, strict=True)
+        )
+        linear = self.mu0 * force + self.offset.dot(self.y * alpha)
+        return sum(map(_logdet, factors)) - linear + sum(logs) - force**2 * self.softness / 2
+
+    def primal(self, W, logdet, b0):
+        value = sum(np.trace(V) - len(V) for V in W) - logdet
+        violation = self.y * (self.distances(W) - self.gamma * b0 - self.offset)
+        for c, a in zip(self.c, violation, strict=True):
+            value += c * (max(a, 0) + gmpy2.log1p(gmpy2.exp(-abs(a))))
+        return value + ((b0 - self.mu0) ** 2 / (2 * self.softness) if self.softness else 0)
+
+    def multipliers_of(self, result):
+        """Return t near the multipliers of a result."""
+        share = np.clip((super().multipliers_of(result) / self.c).astype(float), 1e-15, 1 - 1e-15)
+        return _numbers(np.log(share / (1 - share)))
+
+    def polish(self, t, steps=200):
+        """Bounds of the optimum by Newton's method from any t, or None."""
+        factors = None
+        while factors is None:
+            try:
+                factors = [_cholesky(P) for P in self.P(self.alpha(t))]
+            except _NotPositiveDefiniteError:
+                t = t - 1
+        lower = self.value(t, factors)
+        for _ in range(steps):
+            W, alpha, rest = [_inverse(L) for L in factors], self.alpha(t), self.alpha(-t)
+            b0 = self.b0(alpha)
+            upper = self.primal(W, -sum(map(_logdet, factors)), b0)
+            if upper - lower <= ACCURACY * max(1, abs(upper)):
+                return lower, upper
+            violation = self.y * (self.distances(W) - self.gamma * b0 - self.offset)
+            # With D the derivatives of α(t), the step solves (D⁻¹ + B) D δ = slope.
+            root = np.array(
+                [(a * b / c) ** 0.5 for a, b, c in zip(alpha, rest, self.c, strict=True)]
+            )
+            B = self.curvature(W, W) + np.outer(self.gamma, self.gamma) * self.softness
+            B = np.outer(self.y * root, self.y * root) * B
+            B[np.diag_indices_from(B)] += 1
+            moved = self.climb(t, _solve(_cholesky(B), root * (violation - t)) / root, lower)
+            if moved is None:
+                return None
+            t, factors, lower = moved
+        return None
+
+    def climb(self, t, step, lower):
+        """Newton's step, halved until g rises."""
+        for halvings in range(80):
+            trial = t + step / 2**halvings
+            try:
+                factors = [_cholesky(P) for P in self.P(self.alpha(trial))]
+            except _NotPositiveDefiniteError:
+                continue
+            value = self.value(trial, factors)
+            if value > lower:
+                return trial, factors, value
+        return None
+
+    def solve(self, distance):
+        """Bounds of the optimum from small multipliers, or None."""
+        return self.polish(_numbers(np.full(len(self.c), -np.log(distance))))
 
 
 class _InteriorPoint:
@@ -725,7 +869,13 @@ class _InteriorPoint:
 def judge(problem, result):
     """The promises that a result breaks, in words; empty where it keeps them all."""
     lower, upper = exact_optimum(problem, result)
-    return broken_promises(problem, result, exact_value(problem, result.L, result.b0), lower, upper)
+    value = exact_value(problem, _factors(result), result.b0)
+    return broken_promises(problem, result, value, lower, upper)
+
+
+def _factors(result):
+    """The factors of W, and of V where there is a midpoint."""
+    return [*result.L, *(getattr(result, "R", None) or [])]
 
 
 def broken_promises(problem, result, value, lower, upper):
@@ -783,9 +933,9 @@ def factors_of_W(result):
 # Many problems
 
 
-def examine(seed, baseline=False):
+def examine(seed, baseline=False, midpoint=False):
     """Return one line about a seed: the claims of the result, and the truth."""
-    problem = random_problem(seed)
+    problem = (random_midpoint_problem if midpoint else random_problem)(seed)
     line = {"seed": seed, "regime": problem.regime, "solver": problem.solver, "tol": problem.tol}
     start = time.perf_counter()
     try:
@@ -796,7 +946,7 @@ def examine(seed, baseline=False):
         return line | {"status": name, "converged": False, "truly": False, "broken": words}
     learnt = time.perf_counter()
     lower, upper = exact_optimum(problem, result)
-    value = exact_value(problem, factors_of_W(result) if baseline else result.L, result.b0)
+    value = exact_value(problem, factors_of_W(result) if baseline else _factors(result), result.b0)
     excess = value - upper
     within = bool(excess <= problem.tol * max(1.0, abs(result.primal)))
     return line | {
@@ -842,10 +992,11 @@ def main(arguments=None):
     parser.add_argument("--seeds", default="0:200", help="first:last+1 (default: 0:200)")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--baseline", action="store_true", help="count only, and judge W, not L")
+    parser.add_argument("--midpoint", action="store_true", help="midpoints and logistic losses")
     parser.add_argument("--json", help="a file for one line a seed")
     options = parser.parse_args(arguments)
     seeds = range(*map(int, options.seeds.split(":")))
-    work = partial(examine, baseline=options.baseline)
+    work = partial(examine, baseline=options.baseline, midpoint=options.midpoint)
     if options.processes == 1:
         lines = list(map(work, seeds))
     else:

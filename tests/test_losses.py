@@ -13,7 +13,7 @@ from scipy.special import expit, xlogy
 
 from tatml import Newton
 from tatml._optim import losses
-from tatml.losses import BurgLoss, PairLoss, SquaredHinge
+from tatml.losses import BurgLoss, LogisticLoss, PairLoss, SquaredHinge
 
 N_PAIRS = 400
 
@@ -25,6 +25,8 @@ def random_loss(kind, seed=0):
     weight = rng.uniform(0.1, 5, size=N_PAIRS)
     if kind == "hinge":
         return SquaredHinge(sign, weight, np.where(sign > 0, 0.5, 2.0)), rng.normal(size=N_PAIRS)
+    if kind == "logistic":
+        return LogisticLoss(sign, weight, np.ones(N_PAIRS)), 3 * rng.normal(size=N_PAIRS)
     bound = rng.uniform(0.5, 2, size=N_PAIRS)
     return BurgLoss(sign, weight, bound), bound * rng.uniform(0.3, 3, size=N_PAIRS)
 
@@ -40,8 +42,14 @@ def elsewhere(loss, zeta):
     return np.roll(zeta / unit, 1) * unit
 
 
-@pytest.fixture(params=["hinge", "burg"])
+@pytest.fixture(params=["hinge", "logistic", "burg"])
 def loss_and_zeta(request):
+    return random_loss(request.param)
+
+
+@pytest.fixture(params=["hinge", "burg"])
+def one_sided(request):
+    """Return a loss of violated pairs only, and a ζ for each pair."""
     return random_loss(request.param)
 
 
@@ -52,6 +60,8 @@ def paper_value(loss, zeta):
         y, w = loss.sign[k], loss.weight[k]
         if isinstance(loss, SquaredHinge):
             values.append(w / 2 * max(0.0, y * z) ** 2)
+        elif isinstance(loss, LogisticLoss):
+            values.append(w * np.logaddexp(0.0, y * z))
         else:
             b = loss.bound[k]
             wrong = z > b if y > 0 else z < b
@@ -63,7 +73,6 @@ def test_value_is_the_definition(loss_and_zeta):
     loss, zeta = loss_and_zeta
     values = loss.value(zeta)
     assert_allclose(values, paper_value(loss, zeta), rtol=1e-12, atol=1e-14)
-    assert 0.2 < np.mean(values > 0) < 0.8
 
 
 def test_slope_is_the_derivative_of_value(loss_and_zeta):
@@ -81,9 +90,10 @@ def test_curvature_is_the_derivative_of_slope(loss_and_zeta):
     assert_allclose(loss.curvature(zeta)[smooth], difference[smooth], rtol=1e-7, atol=1e-8)
 
 
-def test_only_violated_pairs_have_value_slope_and_curvature(loss_and_zeta):
-    loss, zeta = loss_and_zeta
+def test_only_violated_pairs_have_value_slope_and_curvature(one_sided):
+    loss, zeta = one_sided
     violated = loss.sign * (zeta - kink(loss)) > 0
+    assert 0.2 < np.mean(violated) < 0.8
     for function in (loss.value, loss.slope, loss.curvature):
         assert_array_equal(function(zeta) != 0, violated)
     assert np.all(loss.sign * loss.slope(zeta) >= 0)
@@ -104,7 +114,7 @@ def test_fenchel_young_is_an_inequality_elsewhere(loss_and_zeta):
     assert rest.max() > 1e-2
 
 
-@pytest.mark.parametrize("kind", ["hinge", "burg"])
+@pytest.mark.parametrize("kind", ["hinge", "logistic", "burg"])
 def test_conjugate_is_the_supremum(kind):
     loss, zeta = random_loss(kind, seed=3)
     s = loss.slope(zeta)
@@ -171,7 +181,7 @@ def test_a_slice_is_the_loss_of_a_run_of_pairs(loss_and_zeta):
     assert_array_equal(loss[run].gamma, loss.gamma[run])
 
 
-@pytest.mark.parametrize("kind", ["hinge", "burg"])
+@pytest.mark.parametrize("kind", ["hinge", "logistic", "burg"])
 def test_a_pair_of_weight_zero_counts_for_nothing(kind):
     loss, zeta = random_loss(kind)
     nothing = loss.take(np.arange(N_PAIRS), 0.0)
@@ -186,7 +196,7 @@ def test_burg_has_no_threshold():
     assert_array_equal(loss.gamma, np.zeros(N_PAIRS))
 
 
-@pytest.mark.parametrize("kind", ["hinge", "burg"])
+@pytest.mark.parametrize("kind", ["hinge", "logistic", "burg"])
 def test_losses_work_on_strict_arrays(kind):
     xp = pytest.importorskip("array_api_strict")
     loss, zeta = random_loss(kind)
@@ -214,6 +224,8 @@ def random_domain_point(loss, seed):
     rng = np.random.default_rng(seed)
     if isinstance(loss, SquaredHinge):
         return loss.sign * rng.exponential(size=N_PAIRS)
+    if isinstance(loss, LogisticLoss):
+        return loss.sign * loss.weight * rng.uniform(size=N_PAIRS)
     limit = np.where(loss.sign > 0, loss.weight / loss.bound, 3.0)
     return loss.sign * limit * rng.uniform(0, 0.99, size=N_PAIRS)
 
@@ -232,7 +244,8 @@ def test_gap_is_what_fenchel_young_leaves(loss_and_zeta, seed):
 def test_gap_vanishes_at_the_slope_to_the_last_digit(loss_and_zeta):
     loss, zeta = loss_and_zeta
     s = loss.slope(zeta)
-    assert np.all(loss.gap(zeta, s) <= 1e-29 + 1e-15 * (s == 0))
+    share = 1 - loss.sign * s / loss.weight if isinstance(loss, LogisticLoss) else 1.0
+    assert np.all(loss.gap(zeta, s) <= 1e-29 / share + 1e-15 * (s == 0))
 
 
 def test_gap_next_to_the_slope_keeps_its_digits(loss_and_zeta):

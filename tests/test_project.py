@@ -49,7 +49,7 @@ PUBLIC = {
         threshold_interval
     """,
     "tatml.io": "Model export load_model save_model",
-    "tatml.losses": "BurgLoss PairLoss SquaredHinge",
+    "tatml.losses": "BurgLoss LogisticLoss PairLoss SquaredHinge",
     "tatml.plotting": """
         BlockShareDisplay ConvergenceDisplay DetDisplay EmbeddingDisplay ErrorRateDisplay
         FeatureShareDisplay MetricDisplay PairDistanceDisplay PermutationImportanceDisplay

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._array import Array, foreign_kind, place_of
+from ._array import Array, as_double, foreign_kind, place_of
 from ._data.blocks import (
     Blocks,
     as_blocks,
+    as_center,
     check_index_kind,
     check_init,
     check_magnitude,
@@ -21,18 +22,33 @@ from ._data.blocks import (
 from ._data.pairs import Comparisons, as_comparisons, as_pairs, check_comparisons, link_pairs
 from ._data.storage import check_files
 from ._messages import shown
-from ._optim.losses import comparison_hinge, join_hinges
+from ._optim.losses import comparison_hinge, join_losses
 from ._optim.pair_term import PairTerm
-from ._optim.problem import IndexPairs, LogDetProblem, pair_term, squared_hinge
-from ._optim.result import Iterate, Result, warn_unless_converged
+from ._optim.problem import IndexPairs, LogDetProblem, pair_term
+from ._optim.result import (
+    Iterate,
+    Result,
+    joined_factors,
+    warn_unless_converged,
+    with_midpoint,
+)
 from ._optim.solvers import Dykstra, Newton, SolverLike, as_solver
 from ._optim.terms import Term
 from ._sharding.all_pairs import AllPairs
 from ._sharding.base import LossSetting
 from ._sharding.chunks import PairChunks, in_parts, sharded_term
 from ._sharding.compute import Compute, as_compute
-from ._validation import check_callable, check_flag, check_margin, check_positive
+from ._validation import (
+    check_callable,
+    check_choice,
+    check_flag,
+    check_margin,
+    check_number,
+    check_positive,
+)
 
+LOSSES = ("squared_hinge", "logistic")
+DEFAULT_MARGIN = (0.5, 2.0)
 # The smallest tolerance per precision. A smaller `tol` is raised to it: float32 could not certify
 # it.
 SMALLEST_TOL = {"float64": 0.0, "float32": 1e-5}
@@ -46,7 +62,9 @@ def learn_metric(
     C: float = 1.0,
     c0: float = 1.0,
     mu0: float = 1.0,
-    margin: tuple[float, float] = (0.5, 2.0),
+    margin: tuple[float, float] = DEFAULT_MARGIN,
+    loss: Literal["squared_hinge", "logistic"] = "squared_hinge",
+    midpoint: bool | ArrayLike | Sequence[ArrayLike] = False,
     prior: Sequence[ArrayLike] | ArrayLike | None = None,
     solver: SolverLike = "newton",
     tol: float = 1e-6,
@@ -71,6 +89,10 @@ def learn_metric(
     Comparisons add the term (Cmp) of docs/theory.md. Without pairs there is no threshold: ``b0`` is
     None, and `C`, `c0`, `mu0` and `margin` are not used.
 
+    With a `midpoint`, a second matrix per block weighs *where* a pair lies: the score of a pair is
+    q = D(W) − (1/M) Σ_m ‖Φ_m(x_i) + Φ_m(x_j) − 2μ_m‖²_{V_m}, and the pair is "same" if q < b0
+    (docs/theory.md, (Mid)). q is no distance, and b0 may have any sign.
+
     Parameters
     ----------
     X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
@@ -91,9 +113,17 @@ def learn_metric(
     mu0 : float, default=1.0
         Where the threshold is pulled to, in squared units.
     margin : (float, float), default=(0.5, 2.0)
-        (γ_s, γ_d), with 0 < γ_s < γ_d.
+        (γ_s, γ_d), with 0 < γ_s < γ_d. The logistic loss and a midpoint have no such margins.
+    loss : {"squared_hinge", "logistic"}, default="squared_hinge"
+        The loss of a pair: the squared hinge above; with a midpoint [1 + y_k (q_k − b0)]_+²/2; or
+        log(1 + exp(y_k (D_k − b0))), the log loss of the probability 1/(1 + exp(D_k − b0)).
+    midpoint : bool or list of M arrays of shape (n_m, n'_m), default=False
+        Whether to add the sums of pairs to their differences. They are sums of samples minus a
+        centre: the mean of X, or the given arrays (one array when M = 1, of shape (n,) for
+        vectors). The result then has ``V`` and ``center``.
     prior : list of M arrays of shape (n_m, n_m), one such array when M = 1, or None
-        W0, symmetric positive definite. Default: the identity.
+        W0, symmetric positive definite. Default: the identity. With a midpoint, 2M arrays: those
+        of W, then those of V.
     solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"
         The algorithm: primal-dual Newton, or the paper's stochastic Dykstra (docs/solvers.md). The
         words stand for `Newton` and `Dykstra` with their defaults; pass an object for other
@@ -112,7 +142,8 @@ def learn_metric(
         Dykstra starts from multipliers: those of the result, or those computed at the point.
     callback : callable, optional
         Called with an `Iterate` after each step or certified epoch; it stops the solver by
-        returning a true value. A `Checkpoint` keeps the best point on disk.
+        returning a true value. A `Checkpoint` keeps the best point on disk. With a midpoint, L of
+        the `Iterate` has the factors of W, then those of V.
     verbose : bool, default=False
         Print one line per iteration, or per certified epoch.
     compute : Compute, optional
@@ -123,8 +154,9 @@ def learn_metric(
     -------
     Result
         ``L``, ``W``, ``b0``, ``primal``, ``dual``, ``gap``, ``converged``, ``status``, ``n_iter``,
-        ``history``, and the multipliers of the active pairs (None if pairs were read in parts).
-        The certificate is that of ``L`` and ``b0``, and includes rounding errors.
+        ``history``, and the multipliers of the active pairs (None if pairs were read in parts);
+        with a midpoint also ``R``, ``V`` and ``center``. The certificate is that of ``L`` (and
+        ``R``) and ``b0``, and includes rounding errors.
 
     Raises
     ------
@@ -155,7 +187,13 @@ def learn_metric(
     chosen, where = as_solver(solver), as_compute(compute)
     setting = LossSetting(check_positive("C", C), check_margin(margin))
     c0 = check_positive("c0", c0, or_infinite=True)
-    threshold = {"c0": c0, "mu0": check_positive("mu0", mu0)}
+    has_midpoint = midpoint is not False
+    check_mu0 = check_number if has_midpoint else check_positive
+    threshold = {"c0": c0, "mu0": check_mu0("mu0", mu0)}
+    check_choice("loss", loss, LOSSES)
+    _check_for_loss(loss, has_midpoint, setting.margin, chosen, comparisons)
+    if loss == "logistic" or has_midpoint:
+        setting = setting._replace(loss=loss if loss == "logistic" else "additive_hinge")
     tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
     check_callable("callback", callback)  # before the first pass over the pairs, which may be slow
     verbose = check_flag("verbose", verbose)
@@ -170,9 +208,10 @@ def learn_metric(
     term: Term
     if parts := in_parts(where, *data, *compared.values()):
         _check_for_parts(chosen, where)
-        term = sharded_term(*data, setting, comparisons=comparisons, where=where)
+        term = sharded_term(*data, setting, comparisons=comparisons, where=where, midpoint=midpoint)
+        center = term.center
     else:
-        term = _term_in_memory(data, comparisons, setting, where.dtype)
+        term, center = _term_in_memory(data, comparisons, midpoint, setting, where.dtype)
     if prior is not None:
         sizes = [n for n, _ in term.block_shapes]
         prior = check_prior(prior, sizes, term.like, from_host=parts, dtype=where.dtype)
@@ -180,10 +219,33 @@ def learn_metric(
     problem = problem.without_threshold() if alone else problem
     _check_kind(chosen, where, problem.prior_factors[0])
     if init is not None:
+        init = joined_factors(init)
         check_init(init, problem.sizes, problem.prior_factors[0])
     result = chosen.solve(problem, tol=tol, init=init, callback=callback, verbose=verbose)
     warn_unless_converged(result)
-    return result
+    return result if center is None else with_midpoint(result, center)
+
+
+def _check_for_loss(
+    loss: str,
+    has_midpoint: bool,
+    margin: tuple[float, float],
+    solver: Newton | Dykstra,
+    comparisons: Any,
+) -> None:
+    """Raise for arguments that have no meaning with the logistic loss, or with a midpoint."""
+    if loss == "squared_hinge" and not has_midpoint:
+        return
+    kind = "a midpoint" if has_midpoint else "loss='logistic'"
+    if margin != DEFAULT_MARGIN:
+        raise ValueError(
+            f"margin: expected {DEFAULT_MARGIN} with {kind}, which has no margins that multiply "
+            f"the threshold, got {margin}"
+        )
+    if not isinstance(solver, Newton):
+        raise ValueError(f"solver: expected 'newton' or Newton(…) with {kind}, got {shown(solver)}")
+    if comparisons is not None:
+        raise ValueError(f"comparisons: expected None with {kind}, got Comparisons")
 
 
 def _check_for_comparisons(solver: Newton | Dykstra, comparisons: Any) -> dict[str, Any]:
@@ -228,10 +290,14 @@ def _check_kind(solver: Newton | Dykstra, compute: Compute, like: Array) -> None
 def _term_in_memory(
     data: tuple[Any, Any, Any, Any],
     comparisons: Comparisons | None,
+    midpoint: Any,
     setting: LossSetting,
     dtype: str,
-) -> PairTerm:
-    """Check samples, pairs, labels and weights, and return the term of all pairs in memory."""
+) -> tuple[PairTerm, Sequence[Array] | None]:
+    """Check samples, pairs, labels and weights, and return the term of all pairs in memory.
+
+    The second value is the centre of a midpoint, None without one.
+    """
     X, given, similar, weights = data
     nothing = given is None and similar is None and weights is None
     if (given is None or similar is None) and (comparisons is None or not nothing):
@@ -239,11 +305,12 @@ def _term_in_memory(
     blocks = as_blocks(X, any_kind=True)
     check_magnitude(blocks, "X")
     rows: IndexPairs
-    pairs, losses = None, []
+    pairs = None
+    losses: list[Any] = []
     if given is not None:
         check_index_kind(blocks, pairs=given, similar=similar, weights=weights)
         pairs = as_pairs(given, similar, len(blocks), weights)
-        losses.append(squared_hinge(pairs, setting.C, setting.margin))
+        losses.append(setting.loss_of(pairs))
     if comparisons is None:
         assert pairs is not None
         rows, loss = pairs, losses[0]
@@ -252,6 +319,12 @@ def _term_in_memory(
         quadruplets, weights = as_comparisons(comparisons, len(blocks))
         losses.append(comparison_hinge(weights, *setting.comparisons))
         rows = link_pairs(None if pairs is None else pairs.index, quadruplets)
-        loss = join_hinges(losses)
+        loss = join_losses(losses)
+    center = as_center(
+        midpoint,
+        blocks.block_shapes,
+        lambda: [blocks.xp.mean(as_double(array), axis=0) for array in blocks.arrays],
+        like=blocks.arrays[0],
+    )
     with np.errstate(over="ignore"):  # Weights may overflow in float32; `solve` then raises.
-        return pair_term(blocks, rows, loss, dtype)
+        return pair_term(blocks, rows, loss, dtype, center), center

@@ -1,5 +1,5 @@
 """Pair losses."""
 
-from ._optim.losses import BurgLoss, PairLoss, SquaredHinge
+from ._optim.losses import BurgLoss, LogisticLoss, PairLoss, SquaredHinge
 
-__all__ = ["BurgLoss", "PairLoss", "SquaredHinge"]
+__all__ = ["BurgLoss", "LogisticLoss", "PairLoss", "SquaredHinge"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from math import isfinite
+from math import isfinite, prod
 from types import ModuleType
 from typing import Any, NoReturn, overload
 
@@ -415,6 +415,39 @@ def check_prior(
                 f"dtype={dtype!r}, got {float(xp.min(diagonal)):g} to {float(xp.max(diagonal)):g}"
             )
     return matrices
+
+
+def as_center(
+    midpoint: Any,
+    block_shapes: Sequence[tuple[int, int]],
+    means: Callable[[], list[Array]] = list,
+    like: Any = None,
+) -> list[Array] | None:
+    """Return what is subtracted from the samples of each block; None for False, without a midpoint.
+
+    `means` returns the means of the samples, for True; others are copied to the device of `like`.
+    """
+    if midpoint is False:
+        return None
+    if midpoint is True:
+        return means()
+    if len(block_shapes) == 1 and not isinstance(midpoint, list | tuple):
+        midpoint = [midpoint]
+    if not isinstance(midpoint, list | tuple) or len(midpoint) != len(block_shapes):
+        raise ValueError(
+            f"midpoint: expected True, False or {len(block_shapes)} arrays, one per block, got "
+            f"{shown(midpoint)}"
+        )
+    center = []
+    for m, (given, shape) in enumerate(zip(midpoint, block_shapes, strict=True)):
+        array = as_floating_array(given, f"midpoint: block {m}")
+        if array.size != prod(shape) or array.shape[0] != shape[0]:
+            raise ValueError(f"midpoint: block {m}: expected shape {shape}, got {array.shape}")
+        if not np.all(np.isfinite(array)):
+            raise ValueError(f"midpoint: block {m}: expected finite numbers, got NaN or infinity")
+        array = np.asarray(array, dtype=np.float64).reshape(shape)
+        center.append(array if like is None else asarray(array, like))
+    return center
 
 
 def check_init(init: Any, sizes: Sequence[int], like: Array) -> Any:

@@ -16,7 +16,7 @@ from .._array import Doubles, Indices, sum_at, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, link_pairs
 from .._data.sampling import count_violated, nearest_rows, neighbor_triplets
-from .._optim.losses import comparison_hinge, join_hinges
+from .._optim.losses import comparison_hinge, join_losses
 from .._optim.problem import LogDetProblem, pair_term, squared_hinge
 from .._optim.result import Result, Status, host_result, learnt_b0, place_result
 from .._optim.solvers import Newton
@@ -480,7 +480,7 @@ def _learn_in_rounds(
             comparison_hinge(np.ones(n_rows), settings.C / n_rows, rule.margin),
         ]
         linked = link_pairs(pairs.index, drawn[:, [0, 1, 0, 2]])
-        term = pair_term(samples, linked, join_hinges(losses))
+        term = pair_term(samples, linked, join_losses(losses))
         problem = LogDetProblem.of(term, c0, mu0, prepared.problem.prior)
         found = solve(problem, prior, settings, init=found, least_tol=least_tol)
         n_rounds, triplets = n_rounds + (not repeated), drawn

@@ -37,7 +37,7 @@ from .._array import (
     total,
 )
 from .layout import slices
-from .losses import PairLoss
+from .losses import PairLoss, zeta_at
 from .sums import longest_row, n_roundings
 
 if TYPE_CHECKING:
@@ -118,9 +118,10 @@ def pair_totals(
         numbers = xp.sqrt(D) if reach is None else reach[part]
         shift = moved[part] if hasattr(moved, "shape") else moved
         error = added_up * numbers**2 + 2 * numbers * shift + shift**2
-        pull = phi.gamma * b0 if phi.offset is None else phi.gamma * b0 + phi.offset
-        zeta = D - pull
-        within = error + 4 * u * (xp.abs(zeta) + xp.abs(pull))
+        zeta, pull = zeta_at(phi, D, b0), xp.abs(phi.gamma * b0)
+        if phi.offset is not None:
+            pull = pull + xp.abs(phi.offset)
+        within = error + 4 * u * (xp.abs(zeta) + pull)
         slope = phi.slope(zeta)
         dual = slope if s is None else s[part]
         rounding = _sum_above(phi.gap_within(zeta, slope, within))

@@ -62,9 +62,11 @@ class SvecRows:
 
     @cached_property
     def _traces(self) -> Array:
-        """Σ_m tr A_{m,k}/M of all rows that are kept, shape (n_pairs,)."""
-        features = self.sums.features
-        return self.kept @ features.xp.concat([svec(eye(n, features.like)) for n in features.sizes])
+        """Σ_m |tr A_{m,k}|/M of all rows that are kept, shape (n_pairs,)."""
+        features, parts = self.sums.features, []
+        for n, sign in zip(features.sizes, features.signs, strict=True):
+            parts.append(sign * svec(eye(n, features.like)))
+        return self.kept @ features.xp.concat(parts)
 
     def evaluate(
         self, L: Sequence[Array], slope: Callable[[slice, Array], Array]
@@ -78,10 +80,14 @@ class SvecRows:
         if self.sums.links is not None or self.kept is None:
             return None
         xp, sizes = features.xp, features.sizes
-        distances = self.kept @ joined([svec(factor @ factor.T) for factor in L])
+        W = [svec(factor @ factor.T) for factor in L]
+        distances = unsigned = self.kept @ joined(W)
+        if features.has_sums:
+            pairs = zip(W, features.signs, strict=True)
+            unsigned = self.kept @ joined([sign * block for block, sign in pairs])
         # tr A_k tr W/M bounds the sum of the absolute values of the terms of D_k.
         reach = self._traces * sum(inner(factor, factor) for factor in L)
-        if not xp.all(reach <= largest_norms(features) * distances):
+        if not xp.all(reach <= largest_norms(features) * unsigned):
             return None
         s = slope(slice(0, self.sums.n_pairs), distances)
         S = unsvec_all(self.kept.T @ s, sizes)

@@ -17,7 +17,13 @@ from .._array import Array, as_double, contiguous, free_bytes, namespace, on_gpu
 READ = 70.0
 
 
-def lay_out(arrays: Sequence[Array], *, centre: bool, double: bool = True) -> list[Array]:
+def lay_out(
+    arrays: Sequence[Array],
+    *,
+    centre: bool,
+    double: bool = True,
+    midpoint: Sequence[Array] | None = None,
+) -> list[Array]:
     """Return features transposed and contiguous, so that every product is one matrix product.
 
     Parameters
@@ -29,16 +35,26 @@ def lay_out(arrays: Sequence[Array], *, centre: bool, double: bool = True) -> li
         of centred samples are more accurate.
     double : bool, default=True
         Whether to convert to float64 first; otherwise the dtype of the arrays is kept.
+    midpoint : sequence of M arrays of shape (n_m, n'_m), or None
+        What is subtracted from samples before they are added. With it, the samples minus it follow,
+        as features of blocks of sums.
 
     Returns
     -------
-    list of M arrays of shape (n_rows, n'_m, n_m)
+    list of M arrays of shape (n_rows, n'_m, n_m), or 2M
     """
     if double:
         arrays = [as_double(block) for block in arrays]
+    shifted = [] if midpoint is None else [a - b for a, b in zip(arrays, midpoint, strict=True)]
     if centre:
         arrays = [centred(block) for block in arrays]
-    return [contiguous(namespace(block).matrix_transpose(block)) for block in arrays]
+    blocks = (*arrays, *shifted)
+    return [contiguous(namespace(block).matrix_transpose(block)) for block in blocks]
+
+
+def signs_of(n_blocks: int, midpoint: Sequence[Array] | None) -> tuple[int, ...]:
+    """Return the signs of the features that `lay_out` returns for so many blocks."""
+    return (1,) * n_blocks if midpoint is None else (1,) * n_blocks + (-1,) * n_blocks
 
 
 def centred(block: Array) -> Array:
@@ -133,6 +149,9 @@ class Features:
         Factors that the rows are multiplied by when they are read, if there are very many rows.
     limits : Limits
         Memory limits.
+    signs : sequence of M numbers 1 or −1, or None
+        1 for a block of differences, A_k = ΔΔᵀ, −1 for a block of sums, A_k = −ΣΣᵀ (docs/theory.md,
+        (Mid)). Default: differences only.
     """
 
     def __init__(
@@ -140,9 +159,13 @@ class Features:
         blocks: Sequence[Array],
         factors: Sequence[Array] | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        signs: Sequence[int] | None = None,
     ):
         self.blocks, self.factors, self.limits = tuple(blocks), factors, limits
-        self.like, self.n_blocks = self.blocks[0], len(self.blocks)
+        self.signs = (1,) * len(self.blocks) if signs is None else tuple(signs)
+        self.has_sums = -1 in self.signs
+        # M: a block of sums belongs to a block of differences.
+        self.like, self.n_blocks = self.blocks[0], max(1, self.signs.count(1))
         self.n_rows: int = self.like.shape[0]
         # n_m and n'_m of each block, (n_m, n'_m), Σ n_m n'_m, and the bytes of a chunk
         self.sizes: tuple[int, ...] = tuple(block.shape[2] for block in self.blocks)
@@ -168,23 +191,32 @@ class Features:
         if self.factors is not None:
             factors = [a @ b for a, b in zip(self.factors, factors, strict=True)]
         if not self.fit_at_once(self.n_rows):
-            return Features(self.blocks, factors, self.limits)
-        return Features(multiply_rows(self.blocks, factors), None, self.limits)
+            return self._of(self.blocks, factors)
+        return self._of(multiply_rows(self.blocks, factors), None)
 
     def converted(self, convert: Callable[[Array], Array]) -> Features:
         """Return the features in another precision or on another device."""
         factors = None if self.factors is None else [convert(factor) for factor in self.factors]
-        return Features([convert(block) for block in self.blocks], factors, self.limits)
+        return self._of([convert(block) for block in self.blocks], factors)
 
     def take(self, rows: Array) -> Features:
         """Return the rows with these indices."""
         some = [self.xp.take(block, rows, axis=0) for block in self.blocks]
-        return Features(some, self.factors, self.limits)
+        return self._of(some, self.factors)
+
+    def _of(self, blocks: Sequence[Array], factors: Sequence[Array] | None) -> Features:
+        """Return other numbers of the same blocks."""
+        return Features(blocks, factors, self.limits, self.signs)
 
     def block(self, m: int) -> Features:
         """Return block m alone, as the features of a problem of one block."""
         factors = None if self.factors is None else [self.factors[m]]
-        return Features([self.blocks[m]], factors, self.limits)
+        return Features([self.blocks[m]], factors, self.limits, [self.signs[m]])
+
+    def combined(self, products: Sequence[Array]) -> Array:
+        """Compute (1/M) Σ_m σ_m p_m of one array of products per block."""
+        signed = (p if sign > 0 else -p for p, sign in zip(products, self.signs, strict=True))
+        return sum(signed) / self.n_blocks
 
 
 class Evaluation(NamedTuple):

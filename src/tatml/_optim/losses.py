@@ -263,6 +263,80 @@ class SmoothedHinge(SquaredHinge):
 
 
 @dataclass(frozen=True)
+class LogisticLoss(PairLoss):
+    """The log loss φ(ζ) = c w log(1 + exp(y ζ)) of the probability 1/(1 + exp(ζ)) of "same".
+
+    Parameters
+    ----------
+    sign : array of shape (n_pairs,)
+        y_k: +1 for a similar pair, −1 for a dissimilar one.
+    weight : array of shape (n_pairs,)
+        c w_k ≥ 0.
+    gamma : array of shape (n_pairs,)
+        γ_k of ζ_k = D_k − γ_k b0 − o_k.
+    offset : array of shape (n_pairs,) or None, default=None
+        o_k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml.losses import LogisticLoss
+    >>> loss = LogisticLoss(np.array([1.0, -1.0]), np.array([1.0, 1.0]), np.array([1.0, 1.0]))
+    >>> loss.value(np.array([2.0, 2.0])).round(3)
+    array([2.127, 0.127])
+    """
+
+    sign: Array
+    weight: Array
+    gamma: Array
+    offset: Array | None = None
+
+    def _odds(self, zeta: Array) -> tuple[Array, Array]:
+        """Return a = y ζ, and exp(−|a|), which does not overflow."""
+        a = self.sign * zeta
+        return a, namespace(zeta).exp(-abs(a))
+
+    def value(self, zeta: Array) -> Array:  # theory (Logistic)
+        a, odds = self._odds(zeta)
+        return self.weight * (_positive_part(a) + namespace(zeta).log1p(odds))
+
+    def slope(self, zeta: Array) -> Array:
+        a, odds = self._odds(zeta)
+        xp = namespace(zeta)
+        share = xp.where(a > 0, xp.ones_like(odds), odds) / (1 + odds)
+        return self.weight * self.sign * share
+
+    def curvature(self, zeta: Array) -> Array:
+        _, odds = self._odds(zeta)
+        share = odds / (1 + odds) ** 2
+        return _where(share > NEGLIGIBLE, self.weight * share)
+
+    def conjugate(self, s: Array) -> Array:  # theory (Logistic)
+        xp, alpha = namespace(s), self.sign * s / _nonzero(self.weight)
+        entropy = _times_log(alpha, alpha - 1) + _times_log(1 - alpha, -alpha)
+        return self.weight * xp.where(alpha > 0, entropy, xp.zeros_like(alpha))
+
+    def gap(self, zeta: Array, s: Array) -> Array:  # theory (Logistic)
+        (a, odds), alpha = self._odds(zeta), self.sign * s / _nonzero(self.weight)
+        xp, near, far = namespace(zeta), 1 / (1 + odds), odds / (1 + odds)
+        p, q = xp.where(a > 0, near, far), xp.where(a > 0, far, near)
+        log_p, log_q = (-_positive_part(b) - xp.log1p(odds) for b in (-a, a))
+        return self.weight * (_divergence(alpha, p, log_p) + _divergence(1 - alpha, q, log_q))
+
+    def increase(self, zeta: Array, change: Array) -> Array:
+        # φ(−a) = φ(a) − a: the linear part does not matter, and a ≤ 0 cancels less.
+        xp, (a, odds) = namespace(zeta), self._odds(zeta)
+        turned = xp.where(a > 0, -self.sign, self.sign) * change
+        share, after = odds / (1 + odds), turned - abs(a)
+        direct = _positive_part(after) + xp.log1p(xp.exp(-abs(after))) - xp.log1p(odds)
+        near = abs(turned) < 1e-3
+        small = _where(near, turned)
+        series = small * small * (0.5 + small * (1 / 6 + small * (1 / 24 + small / 120)))
+        exact = share * series - _minus_log1p(share * (small + series))
+        return self.weight * xp.where(near, exact, direct - share * turned)
+
+
+@dataclass(frozen=True)
 class BurgLoss(PairLoss):
     """ITML's loss with the slack minimised out: φ(D) = η (D/b − log(D/b) − 1) beyond the bound b.
 
@@ -354,12 +428,17 @@ def scaled_weights(C: float, weights: Doubles | None, n: int) -> Doubles:
         return C * (np.ones(n) if weights is None else weights)
 
 
-def join_hinges(losses: Sequence[SquaredHinge]) -> SquaredHinge:
-    """Return the loss of the rows of several losses, one after the other, in NumPy arrays."""
+def join_losses(losses: Sequence[SquaredHinge | LogisticLoss]) -> PairLoss:
+    """Return the loss of the rows of several losses, one after the other, in NumPy arrays.
+
+    They are logistic losses, or squared hinges.
+    """
     sign, weight, gamma = (
         np.concatenate([getattr(loss, name) for loss in losses])
         for name in ("sign", "weight", "gamma")
     )
+    if not losses[0].quadratic:
+        return LogisticLoss(sign, weight, gamma)
     if all(loss.offset is None for loss in losses):
         return SquaredHinge(sign, weight, gamma)
     offsets = [0 * loss.gamma if loss.offset is None else loss.offset for loss in losses]
@@ -396,3 +475,20 @@ def _minus_log1p(x: Array) -> Array:
     small = _where(near, x)
     series = small * small * (0.5 - small * (1 / 3 - small * (0.25 - small * (0.2 - small / 6))))
     return xp.where(near, series, x - xp.log1p(x))
+
+
+def _times_log(x: Array, minus_one: Array) -> Array:
+    """Compute x log x for x in [0, 1], given x − 1 as well; 0 at x = 0."""
+    xp, near = namespace(x), x > 0.5
+    far = xp.log(xp.where(x > 0, x, xp.ones_like(x)))
+    return x * xp.where(near, xp.log1p(_where(near, minus_one)), far)
+
+
+def _divergence(alpha: Array, p: Array, log_p: Array) -> Array:
+    """Compute α log(α/p) − α + p ≥ 0, without cancellation where α is near p."""
+    xp, inside = namespace(p), alpha > 0
+    share = xp.where(inside, alpha, xp.ones_like(alpha))
+    change = (p - share) / share
+    near = _minus_log1p(xp.where(change > -0.5, change, xp.zeros_like(change)))
+    excess = xp.where(change > -0.5, near, change - log_p + xp.log(share))
+    return xp.where(inside, share * excess, p)

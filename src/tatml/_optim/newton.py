@@ -8,8 +8,9 @@ Newton's method on the primal alone takes short ones. Five safeguards:
 - If there are comparisons and the gap has not improved for some steps (the active set cycles), the
   hinges are smoothed, and steps follow the solution while the smoothing decreases to zero
   (`SmoothedHinge`).
-- If a factorisation fails, or the gap still does not improve, a damped Newton step on F with an
-  exact line search is taken instead: it always descends.
+- If a factorisation fails, the gap still does not improve, or the step increases an F whose losses
+  are not quadratic, a damped Newton step on F with an exact line search is taken instead: it always
+  descends.
 - If that step cannot descend, or was needed too often, Newton's method on the dual follows.
 - If no step improves the certificate, the status is PRECISION.
 
@@ -89,6 +90,8 @@ def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace
                 return status
             Q = central(point)
         reached = _step(point, Q, pace) if pace.stale < PATIENCE else None
+        if reached is not None and _overshoots(point, reached):
+            reached = None
         if reached is None:
             pace.count_damped()
             reached = damped_step(point, pace.linear_solver)
@@ -97,6 +100,15 @@ def _minimise(problem: LogDetProblem, monitor: Monitor, start: Start, pace: Pace
                 if reached is None or status is not Status.PRECISION:
                     return status
         point, Q, step = reached
+
+
+def _overshoots(point: Point, reached: Reached) -> bool:
+    """Return whether a step has increased F, for losses whose curvature changes along the step.
+
+    Where a logistic loss is flat, its curvature says nothing about a long step. Steps on squared
+    hinges may increase F, and still approach the solution.
+    """
+    return not point.problem.term.quadratic and reached[0].primal > point.primal
 
 
 def _step(point: Point, Q: DualFactors, pace: Pace) -> Reached | None:

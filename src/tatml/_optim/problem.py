@@ -56,8 +56,8 @@ from .certificate import (
     quick_certificate,
     unit_roundoff,
 )
-from .layout import lay_out
-from .losses import PairLoss, SquaredHinge, scaled_weights, zeta_at
+from .layout import lay_out, signs_of
+from .losses import LogisticLoss, PairLoss, SquaredHinge, scaled_weights, zeta_at
 from .pair_term import PairsAtPoint, PairTerm
 from .sums import ComparisonSums, Links, PairSums, Sums
 from .terms import HessianProduct, Line, Term, TermAtPoint
@@ -133,9 +133,14 @@ class LogDetProblem:
         mu0: float = 0.0,
         prior: Sequence[Array] | None = None,
         dtype: str = "float64",
+        center: Sequence[Array] | None = None,
     ) -> LogDetProblem:
-        """Build the problem of pairs in memory; `prior=None` stands for the identity."""
-        return cls.of(pair_term(blocks, pairs, loss, dtype), c0, mu0, prior)
+        """Build the problem of pairs in memory; `prior=None` stands for the identity.
+
+        With a `center`, one array of shape (n_m, n'_m) per block, each block of differences has a
+        block of sums of centred samples, and there are 2M priors (docs/theory.md, (Mid)).
+        """
+        return cls.of(pair_term(blocks, pairs, loss, dtype, center), c0, mu0, prior)
 
     def with_prior(self, prior: Sequence[Array]) -> LogDetProblem:
         """Return the problem with another prior, for a problem whose prior is the identity."""
@@ -460,15 +465,24 @@ def _triangular_quotient(L: Array, C: Array, inverse: Array) -> Array:
     return xp.tril(inverse @ L, k=-1) + eye(L.shape[0], like=L) * diagonal
 
 
-def build_pair_sums(blocks: Blocks, pairs: IndexPairs, dtype: str = "float64") -> Sums:
-    """Arrange the features for sums over pairs, or over comparisons of pairs."""
+def build_pair_sums(
+    blocks: Blocks,
+    pairs: IndexPairs,
+    dtype: str = "float64",
+    center: Sequence[Array] | None = None,
+) -> Sums:
+    """Arrange the features for sums over pairs, or over comparisons of pairs.
+
+    With a `center`, there are as many blocks of sums as of differences.
+    """
     xp, precision = blocks.xp, getattr(blocks.xp, dtype)
     # If there are few pairs, their differences are formed at once, which needs no centring.
     # In both cases features are rounded to float32 afterwards.
-    many = len(pairs) > len(blocks)
-    features = lay_out(blocks.arrays, centre=many, double=precision == xp.float64)
+    many, double = len(pairs) > len(blocks), precision == xp.float64
+    features = lay_out(blocks.arrays, centre=many, double=double, midpoint=center)
+    signs = signs_of(blocks.n_blocks, center)
     first, second = (asarray(rows, like=features[0]) for rows in (pairs.first, pairs.second))
-    sums = PairSums.of(features, first, second).compact()
+    sums = PairSums.of(features, first, second, signs=signs).compact()
     sums = sums.converted(lambda block: xp.astype(block, precision, copy=False))
     if pairs.links is None:
         return sums
@@ -476,10 +490,14 @@ def build_pair_sums(blocks: Blocks, pairs: IndexPairs, dtype: str = "float64") -
 
 
 def pair_term(
-    blocks: Blocks, pairs: IndexPairs, loss: PairLoss, dtype: str = "float64"
+    blocks: Blocks,
+    pairs: IndexPairs,
+    loss: PairLoss,
+    dtype: str = "float64",
+    center: Sequence[Array] | None = None,
 ) -> PairTerm:
-    """Return the term of pairs or comparisons in memory."""
-    sums = build_pair_sums(blocks, pairs, dtype)
+    """Return the term of pairs or comparisons in memory; with a `center`, of their sums too."""
+    sums = build_pair_sums(blocks, pairs, dtype, center)
     return PairTerm(sums, loss.placed(sums.features.like), given_loss=loss)
 
 
@@ -499,6 +517,19 @@ def squared_hinge(pairs: LabelledPairs, C: float, margin: tuple[float, float]) -
     """Build TATML's loss of the given pairs, with weights c w_k and γ_k from the margins."""
     sign, gamma = np.where(pairs.similar, 1.0, -1.0), np.where(pairs.similar, *margin)
     return SquaredHinge(sign, scaled_weights(C, pairs.weights, len(sign)), gamma)
+
+
+def additive_hinge(pairs: LabelledPairs, C: float) -> SquaredHinge:
+    """Build the loss (c w/2) [1 + y ζ]_+² of the given pairs, for scores of any sign."""
+    sign = np.where(pairs.similar, 1.0, -1.0)  # theory (Mid)
+    weight = scaled_weights(C, pairs.weights, len(sign))
+    return SquaredHinge(sign, weight, np.ones(len(sign)), -sign)
+
+
+def logistic(pairs: LabelledPairs, C: float) -> LogisticLoss:
+    """Build the logistic loss of the given pairs."""
+    sign = np.where(pairs.similar, 1.0, -1.0)
+    return LogisticLoss(sign, scaled_weights(C, pairs.weights, len(sign)), np.ones(len(sign)))
 
 
 def best_threshold(distances: Array, loss: PairLoss, c0: float, mu0: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import isfinite
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -82,7 +83,8 @@ class Result:
         eigenvalues below 1e-16 of the largest are lost, so that W may not be positive definite if
         features are very large. Compute distances from L.
     b0 : float or None
-        The threshold, in squared units; None if there were comparisons and no pairs.
+        The threshold, in squared units; None if there were comparisons and no pairs. With a
+        midpoint, that of the score, of any sign.
     primal : float
         F(L, b0), as computed.
     dual : float
@@ -107,6 +109,11 @@ class Result:
         core, a cluster, all pairs): ``history["n_active"]`` counts them.
     multipliers : array of shape (n_active,), or None
         The multipliers α_k > 0 of the active pairs.
+    R, V : list of M arrays of shape (n_m, n_m), or None
+        With a midpoint, lower triangular factors of the matrices of the sums, and these matrices
+        V_m = R_m R_mᵀ; None without one.
+    center : list of M arrays of shape (n_m, n'_m), or None
+        With a midpoint, what is subtracted from the samples before they are added.
 
     Examples
     --------
@@ -130,6 +137,13 @@ class Result:
     history: dict[str, np.ndarray] = field(repr=False)
     active: Array | None = field(repr=False)
     multipliers: Array | None = field(repr=False)
+    R: list[Array] | None = field(default=None, repr=False)
+    center: list[Array] | None = field(default=None, repr=False)
+
+    @property
+    def V(self) -> list[Array] | None:  # noqa: N802
+        """The matrices R Rᵀ of a midpoint, rounded; None without one."""
+        return None if self.R is None else metrics_of(self.R)
 
     @property
     def W(self) -> list[Array]:  # noqa: N802
@@ -147,6 +161,18 @@ class Result:
     def converged(self) -> bool:
         """Whether `gap ≤ tol · max(1, |primal|)`, whatever the status."""
         return is_converged(self.gap, self.primal, self.tol)
+
+
+def with_midpoint(result: Result, center: Sequence[Array]) -> Result:
+    """Return the result of a problem with 2M blocks as one with W, V and the centre."""
+    M = len(center)
+    return replace(result, L=result.L[:M], R=result.L[M:], center=[*center])
+
+
+def joined_factors(init: Any) -> Any:
+    """Return a start of a solver whose L has the factors of V too, if there is a midpoint."""
+    R = getattr(init, "R", None)
+    return init if R is None else replace(init, L=[*init.L, *R], R=None)
 
 
 def learnt_b0(result: Result) -> float:

@@ -26,9 +26,9 @@ need one matrix product over the samples instead of one over the pairs; the rest
 These sums take fewer operations where there are many pairs per sample. They cancel where samples
 are far from the origin compared with the distances of the pairs; there, differences are used.
 
-That a pair is the difference of two samples, and not their sum, is known to `_differences`,
-`expanded_products`, `_expanded` and `scatter` of the graph alone, and to the dense products of a
-tile (`_sharding/all_pairs.py`).
+The σ of a block, its entry in `Features.signs`, is 1 where a pair is the difference of its two
+samples, and −1 where it is their sum: z_i − σ z_j, and A_k has the factor σ (docs/theory.md,
+(Mid)). For sums, L_s is the signless Laplacian, in which all weights have the same sign.
 """
 
 from __future__ import annotations
@@ -139,47 +139,48 @@ class PairGraph:
         take = namespace(values).take
         return take(values, self.first, axis=0) + take(values, self.second, axis=0)
 
-    def inner_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
-        """Compute Σ_m ⟨z_i − z_j, y_i − y_j⟩ of the sorted pairs, in chunks of `room` bytes."""
+    def inner_products(self, Z: Features, Y: Sequence[Array]) -> Array:
+        """Compute (1/M) Σ_m σ ⟨z_i − σ z_j, y_i − σ y_j⟩ of the sorted pairs, in chunks."""
         first, second = self._sorted
-        step = max(SMALLEST_CHUNK, room // (8 * sum(z.shape[1] * z.shape[2] for z in Z)))
+        step = max(SMALLEST_CHUNK, Z.room // (8 * Z.numbers_per_row))
         parts = []
         for part in slices(first.shape[0], step):
-            sides = (_differences(side, first[part], second[part]) for side in (Z, Y))
-            parts.append(sum(map(row_products, *sides)))
+            some = first[part], second[part]
+            sides = (_combinations(side, Z.signs, *some) for side in (Z.blocks, Y))
+            parts.append(Z.combined([*map(row_products, *sides)]))
         return joined(parts)
 
-    def expanded_products(self, Z: Sequence[Array], Y: Sequence[Array], room: int) -> Array:
-        """Compute the same for y = V z with symmetric V, from inner products of samples.
+    def expanded_products(self, Z: Features, Y: Sequence[Array]) -> list[Array]:
+        """Compute ⟨z_i − σ z_j, y_i − σ y_j⟩ of the sorted pairs for each block.
 
-        ⟨z_i, y_i⟩ + ⟨z_j, y_j⟩ − 2 ⟨z_i, y_j⟩ cancels for near samples, but reads half as many
-        rows, and a GPU copies none.
+        Here y = V z with symmetric V. ⟨z_i, y_i⟩ + ⟨z_j, y_j⟩ − 2 σ ⟨z_i, y_j⟩ cancels for near
+        samples, but reads half as many rows, and a GPU copies none.
         """
-        xp, (first, second), total = namespace(Z[0]), self._sorted, 0.0
-        for z, y in zip(Z, Y, strict=True):
+        xp, (first, second), products = Z.xp, self._sorted, []
+        for z, y, sign in zip(Z.blocks, Y, Z.signs, strict=True):
             z, y = (xp.reshape(side, (self.n_samples, -1)) for side in (z, y))
             own = xp.linalg.vecdot(z, y)
             cross = products_at(self._starts, second, z, y)
             if cross is None:
-                step = max(SMALLEST_CHUNK, room // (8 * z.shape[1]))
+                step = max(SMALLEST_CHUNK, Z.room // (8 * z.shape[1]))
                 parts = slices(first.shape[0], step)
-                total = total + joined([self._expanded(z, y, own, part) for part in parts])
+                products.append(joined([self._expanded(z, y, own, sign, part) for part in parts]))
             else:
                 both = xp.take(own, first, axis=0) + xp.take(own, second, axis=0)
-                total = total + (both - 2 * cross)
-        return total
+                products.append(both - 2 * sign * cross)
+        return products
 
-    def _expanded(self, z: Array, y: Array, own: Array, part: slice) -> Array:
-        """Compute own_i + own_j − 2 ⟨z_i, y_j⟩ of the sorted pairs in `part`."""
+    def _expanded(self, z: Array, y: Array, own: Array, sign: int, part: slice) -> Array:
+        """Compute own_i + own_j − 2 σ ⟨z_i, y_j⟩ of the sorted pairs in `part`."""
         take, (i, j) = namespace(z).take, (side[part] for side in self._sorted)
         cross = namespace(z).linalg.vecdot(take(z, i, axis=0), take(y, j, axis=0))
-        return take(own, i, axis=0) + take(own, j, axis=0) - 2 * cross
+        return take(own, i, axis=0) + take(own, j, axis=0) - 2 * sign * cross
 
-    def scatter(self, block: Array, s: Array, room: int) -> Array:
-        """Compute Zᵀ L_s Z for one block and the weights of the sorted pairs, shape (n, n).
+    def scatter(self, block: Array, sign: int, s: Array, room: int) -> Array:
+        """Compute σ Zᵀ L_s Z for one block and the weights of the sorted pairs, shape (n, n).
 
-        L_s = D − U − Uᵀ, with s_k in row i and column j of U, is not formed: with
-        T = Zᵀ(D/2 − U)Z the result is T + Tᵀ.
+        L_s = D − σ(U + Uᵀ), with s_k in row i and column j of U, is not formed: with
+        T = Zᵀ(σ D/2 − U)Z the result is T + Tᵀ.
         """
         xp, (first, second) = namespace(block), self._sorted
         degrees = sum_at(first, s, self.n_samples) + sum_at(second, s, self.n_samples)
@@ -191,16 +192,19 @@ class PairGraph:
             if step < self.n_samples:
                 begin, end = int(starts[low]), int(starts[high])
             some = starts[low : high + 1] - begin, second[begin:end], s[begin:end]
-            carried = degrees[part, None] / 2 * rows[part, :] - sparse_product(*some, rows)
+            carried = sign * degrees[part, None] / 2 * rows[part, :] - sparse_product(*some, rows)
             samples = block[part, ...]
             total = total + flat(samples).T @ flat(xp.reshape(carried, samples.shape))
         return total + total.T
 
 
-def _differences(blocks: Sequence[Array], i: Array, j: Array) -> list[Array]:
-    """Return z_i − z_j of the samples i and j: per block, shape (n_part, n', n)."""
-    take = namespace(i).take
-    return [take(block, i, axis=0) - take(block, j, axis=0) for block in blocks]
+def _combinations(blocks: Sequence[Array], signs: Sequence[int], i: Array, j: Array) -> list[Array]:
+    """Return z_i − σ z_j of the samples i and j: per block, shape (n_part, n', n)."""
+    take, rows = namespace(i).take, []
+    for block, sign in zip(blocks, signs, strict=True):
+        one, other = take(block, i, axis=0), take(block, j, axis=0)
+        rows.append(one - other if sign > 0 else one + other)
+    return rows
 
 
 class SampleForm:
@@ -232,11 +236,11 @@ class SampleForm:
         return self.graph.summed(self._sample_norms)
 
     def _loses_few_digits(
-        self, weights: Array | float, norms: Array, distances: Array, largest: float
+        self, weights: Array | float, norms: Array, unsigned: Array, largest: float
     ) -> bool:
         """Return whether sums over samples with these weights are accurate."""
         xp = self.features.xp
-        return bool(xp.sum(weights * norms * norms) <= largest * xp.sum(weights * distances))
+        return bool(xp.sum(weights * norms * norms) <= largest * xp.sum(weights * unsigned))
 
     @cached_property
     def is_accurate(self) -> bool:
@@ -245,8 +249,8 @@ class SampleForm:
         step = -(-n_pairs // LOOKED_AT)
         places = xp.arange(0, n_pairs, step, device=self.features.like.device)
         norms = self.graph.take(places).summed(self._sample_norms)
-        distances = self.exact.take(places).distances()
-        return self._loses_few_digits(1.0, norms, distances, LARGEST_NORMS)
+        unsigned = self.exact.take(places).unsigned()
+        return self._loses_few_digits(1.0, norms, unsigned, LARGEST_NORMS)
 
     def distances(self) -> Array:
         """Compute D_k from differences."""
@@ -260,51 +264,64 @@ class SampleForm:
         """
         features, graph = self.features, self.graph
         images = multiply_rows(features.blocks, V)
-        compute = graph.expanded_products if expand else graph.inner_products
-        products = compute(features.blocks, images, features.room)
-        return put_at(graph.order, products) / features.n_blocks
+        if expand:
+            products = features.combined(graph.expanded_products(features, images))
+        else:
+            products = graph.inner_products(features, images)
+        return put_at(graph.order, products)
 
     def scatter(self, s: Array) -> list[Array]:
         """Compute S_m by the Laplacian of the pairs."""
         return self._laplacian(self.graph, s)
 
     def _laplacian(self, graph: PairGraph, s: Array) -> list[Array]:
-        s = self.features.xp.take(s, graph.order, axis=0) / self.features.n_blocks
-        return [graph.scatter(block, s, self.features.room) for block in self.features.blocks]
+        features = self.features
+        s = features.xp.take(s, graph.order, axis=0) / features.n_blocks
+        blocks = zip(features.blocks, features.signs, strict=True)
+        return [graph.scatter(block, sign, s, features.room) for block, sign in blocks]
 
     def evaluate(self, slope: Callable[[slice, Array], Array]) -> Evaluation:
         """Compute D, and S for s = slope(pairs, D of these pairs), as exactly as needed."""
-        distances, reach = self._distances_and_reach()
+        distances, unsigned, reach = self._distances_and_reach()
         s = slope(slice(0, self.exact.n_pairs), distances)
-        scatter, reach_of_scatter = self.scatter_at(s, distances)
+        scatter, reach_of_scatter = self.scatter_at(s, unsigned)
         if reach_of_scatter is not None:
             reach = reach_of_scatter
         return Evaluation(distances, s, scatter, None if reach is None else lambda: reach)
 
-    def _distances_and_reach(self) -> tuple[Array, Array | None]:
-        """Compute D_k for a scatter, and the magnitude of the numbers that they come from.
+    def _distances_and_reach(self) -> tuple[Array, Array, Array | None]:
+        """Compute D_k, its unsigned sum, and the magnitude of the numbers that they come from.
 
         Where sums over samples are accurate, they come from inner products of samples, except those
         of near pairs.
         """
-        if not self.is_accurate:
-            return self.distances(), None
         features, graph, norms = self.features, self.graph, self._norms
-        xp, blocks = features.xp, features.blocks
-        squares = graph.expanded_products(blocks, blocks, features.room)
-        squares = put_at(graph.order, squares) / features.n_blocks
-        cancels = largest_norms(features) * squares <= norms * norms
+        xp = features.xp
+        if not self.is_accurate:
+            distances = self.distances()
+            if not features.has_sums:
+                return distances, distances, None
+            unsigned = self.exact.unsigned()
+            return distances, unsigned, xp.sqrt(unsigned)
+        products = graph.expanded_products(features, features.blocks)
+        products = [put_at(graph.order, p) for p in products]
+        distances = unsigned = features.combined(products)
+        if features.has_sums:
+            unsigned = sum(products) / features.n_blocks
+        cancels = largest_norms(features) * unsigned <= norms * norms
         near = xp.nonzero(cancels)[0]
         if near.shape[0] > 0:
-            exact = sum_at(near, self.exact.take(near).distances(), self.exact.n_pairs)
-            squares = xp.where(cancels, exact, squares)
-            norms = xp.where(cancels, xp.sqrt(exact), norms)
-        return squares, norms
+            exact, n_pairs = self.exact.take(near), self.exact.n_pairs
+            distances = xp.where(cancels, sum_at(near, exact.distances(), n_pairs), distances)
+            of_near = sum_at(near, exact.unsigned(), n_pairs)
+            unsigned = xp.where(cancels, of_near, unsigned)
+            norms = xp.where(cancels, xp.sqrt(of_near), norms)
+        return distances, unsigned, norms
 
-    def scatter_at(self, s: Array, distances: Array) -> tuple[list[Array], Array | None]:
+    def scatter_at(self, s: Array, unsigned: Array) -> tuple[list[Array], Array | None]:
         """Compute S_m as exactly as from differences, and the magnitude of its numbers."""
         xp, largest = self.features.xp, largest_norms(self.features)
-        if not self._loses_few_digits(xp.abs(s), self._norms, distances, largest):
+        if not self._loses_few_digits(xp.abs(s), self._norms, unsigned, largest):
             return self.exact.scatter(s), None
         used = xp.nonzero(s)[0]
         if used.shape[0] < DENSE_SHARE * s.shape[0]:
@@ -345,9 +362,10 @@ class PairSums:
         second: Array | None = None,
         *,
         limits: Limits = DEFAULT_LIMITS,
+        signs: Sequence[int] | None = None,
     ) -> PairSums:
         """Return the sums over the pairs of these rows of the blocks; None: over differences."""
-        features = Features(blocks, limits=limits)
+        features = Features(blocks, limits=limits, signs=signs)
         if first is None or second is None:
             return cls(features)
         return cls(features, PairGraph(first, second, features.n_rows))
@@ -395,14 +413,15 @@ class PairSums:
         """Return the sums over the differences of the same pairs."""
         features = self.features
         limits = replace(features.limits, by_samples=False)
-        return PairSums(Features(features.blocks, features.factors, limits), self.graph)
+        exact = Features(features.blocks, features.factors, limits, features.signs)
+        return PairSums(exact, self.graph)
 
     def placed(self, like: Array, blocks: Sequence[Array] | None = None) -> PairSums:
         """Copy the sums to the device of `like`; `blocks` are their features if they are there."""
         if blocks is None:
             features = self.features.converted(lambda block: placed(block, like))
         else:
-            features = Features(blocks, limits=self.features.limits)
+            features = Features(blocks, limits=self.features.limits, signs=self.features.signs)
         if self.graph is None:
             return PairSums(features)
         first, second = (asarray(rows, like) for rows in (self.graph.first, self.graph.second))
@@ -412,7 +431,8 @@ class PairSums:
         """Return sums that hold all differences."""
         chunks = [rows for _, rows in self.chunks()] or [self.rows(slice(0, 0))]
         blocks = [joined(list(parts)) for parts in zip(*chunks, strict=True)]
-        return PairSums(Features(blocks, limits=self.features.limits))
+        features = Features(blocks, limits=self.features.limits, signs=self.features.signs)
+        return PairSums(features)
 
     def compact(self) -> PairSums:
         """Return sums that hold the differences if there are no more pairs than samples."""
@@ -433,12 +453,15 @@ class PairSums:
     # Differences, chunk by chunk
 
     def rows(self, part: slice) -> list[Array]:
-        """Compute the differences of the pairs in `part`: per block, shape (n_part, n'_m, n_m)."""
-        blocks, factors = self.features.blocks, self.features.factors
-        if self.graph is None:
+        """Compute the differences, or sums, of the pairs in `part`.
+
+        Per block, their shape is (n_part, n'_m, n_m).
+        """
+        blocks, factors, graph = self.features.blocks, self.features.factors, self.graph
+        if graph is None:
             rows = [block[part, ...] for block in blocks]
         else:
-            rows = _differences(blocks, self.graph.first[part], self.graph.second[part])
+            rows = _combinations(blocks, self.features.signs, graph.first[part], graph.second[part])
         return rows if factors is None else multiply_rows(rows, factors)
 
     def parts(self, numbers_per_pair: int = 0, n_rows: int | None = None) -> Iterator[slice]:
@@ -454,8 +477,9 @@ class PairSums:
 
     def svec_rows(self, part: slice) -> Array:
         """Compute svec(A_{m,k})/M of the pairs in `part`, shape (n_part, Σ n_m(n_m+1)/2)."""
-        rows = self.features.xp.concat([svec_outer(block) for block in self.rows(part)], axis=1)
-        return rows / self.features.n_blocks
+        blocks = zip(self.rows(part), self.features.signs, strict=True)
+        rows = [svec_outer(block) if sign > 0 else -svec_outer(block) for block, sign in blocks]
+        return self.features.xp.concat(rows, axis=1) / self.features.n_blocks
 
     # The sums
 
@@ -464,6 +488,14 @@ class PairSums:
         if self.form is not None:
             return self.form.distances()
         return joined([self._inner(rows, rows) for _, rows in self.chunks()])  # theory (Dist)
+
+    def unsigned(self) -> Array:
+        """Compute D_k with the sums added to the differences, shape (n_pairs,)."""
+        if not self.features.has_sums:
+            return self.distances()
+        chunks = (rows for _, rows in self.chunks())
+        squares = [sum(row_products(block, block) for block in rows) for rows in chunks]
+        return joined(squares) / self.features.n_blocks
 
     def quadratic(self, V: Sequence[Array]) -> Array:
         """Compute ⟨A_k, V⟩ for symmetric V, shape (n_pairs,)."""
@@ -480,9 +512,9 @@ class PairSums:
             total = self._add_scatter(total, rows, s[part])
         return [symmetrised(S) for S in total]
 
-    def scatter_at(self, s: Array, distances: Array) -> tuple[list[Array], Array | None]:
-        """Compute S_m given the distances, and the magnitude of its numbers (see `Evaluation`)."""
-        return (self.scatter(s), None) if self.form is None else self.form.scatter_at(s, distances)
+    def scatter_at(self, s: Array, unsigned: Array) -> tuple[list[Array], Array | None]:
+        """Compute S_m given the unsigned distances, and the magnitude of its numbers."""
+        return (self.scatter(s), None) if self.form is None else self.form.scatter_at(s, unsigned)
 
     def product(
         self, V: Sequence[Array], weights: Array, shift: Array
@@ -500,20 +532,26 @@ class PairSums:
 
     def evaluate(self, slope: Callable[[slice, Array], Array] | None = None) -> Evaluation:
         """Compute D, and S for s = slope(pairs, D of these pairs), in one pass."""
+        xp = self.features.xp
         if slope is None:
-            return Evaluation(self.distances(), None, [])
+            reach = (lambda: xp.sqrt(self.unsigned())) if self.features.has_sums else None
+            return Evaluation(self.distances(), None, [], reach)
         if self.form is not None:
             return self.form.evaluate(slope)
-        distances, slopes, total = [], [], self._zeros()
+        distances, unsigned, slopes, total = [], [], [], self._zeros()
         for part, rows in self.chunks():
-            distances.append(self._inner(rows, rows))  # theory (Dist)
+            squares = [row_products(block, block) for block in rows]
+            distances.append(self.features.combined(squares))  # theory (Dist), (Mid)
+            if self.features.has_sums:
+                unsigned.append(sum(squares) / self.features.n_blocks)
             slopes.append(slope(part, distances[-1]))
             total = self._add_scatter(total, rows, slopes[-1])
-        return Evaluation(joined(distances), joined(slopes), [symmetrised(S) for S in total])
+        reach = (lambda: xp.sqrt(joined(unsigned))) if unsigned else None
+        scatter = [symmetrised(S) for S in total]
+        return Evaluation(joined(distances), joined(slopes), scatter, reach)
 
     def _inner(self, rows: Sequence[Array], images: Sequence[Array]) -> Array:
-        products = sum(row_products(a, b) for a, b in zip(rows, images, strict=True))
-        return products / self.features.n_blocks
+        return self.features.combined([*map(row_products, rows, images)])
 
     def _zeros(self) -> list[Array]:
         return [zeros((n, n), like=self.features.like) for n in self.features.sizes]
@@ -527,8 +565,8 @@ class PairSums:
         if used is not None and used.shape[0] < DENSE_SHARE * s.shape[0]:
             rows, s = [xp.take(block, used, axis=0) for block in rows], xp.take(s, used, axis=0)
         scale = s[:, None, None] / self.features.n_blocks
-        blocks = zip(total, rows, strict=True)
-        return [S + flat(block).T @ flat(scale * block) for S, block in blocks]
+        blocks = zip(total, rows, self.features.signs, strict=True)
+        return [S + flat(block).T @ flat(sign * scale * block) for S, block, sign in blocks]
 
 
 class Links(NamedTuple):
@@ -664,9 +702,11 @@ def row_errors(sums: Sums, factors: Sequence[Array]) -> Array:
     """
     moved, links = _feature_errors(sums.features, factors), sums.links  # theory (Round)
     graph, xp = sums.pairs.graph, namespace(moved)
-    if graph is not None:  # the difference of a sample with itself is exactly 0
-        same = graph.first == graph.second
-        moved = xp.where(same, xp.zeros_like(moved[:1]), graph.summed(moved))
+    if graph is not None:
+        both, same = graph.summed(moved), graph.first == graph.second
+        if not sums.features.has_sums:  # a sample minus itself is exactly 0
+            both = xp.where(same, xp.zeros_like(moved[:1]), both)
+        moved = both
     return moved if links is None else links.norms(moved)
 
 

@@ -2,8 +2,9 @@
 
 With s the matrix of the multipliers of a tile, the sum of s_ij (x_i − x_j)(x_i − x_j)ᵀ is
 X_Iᵀ diag(s 1) X_I + X_Jᵀ diag(sᵀ 1) X_J − X_Iᵀ s X_J − (X_Iᵀ s X_J)ᵀ, a product with the Laplacian
-of the graph s, and distances are computed from inner products. Both cost |I| |J| n n' instead of
-|I| |J| n² n'. All other sums over a tile are computed as for any pairs.
+of the graph s; for the sums x_i + x_j, the last two terms are added. Distances are computed from
+inner products. Both cost |I| |J| n n' instead of |I| |J| n² n'. All other sums over a tile are
+computed as for any pairs.
 """
 
 from __future__ import annotations
@@ -52,13 +53,14 @@ class TileForm:
         return [np.einsum("kij,kij->k", block, block) for block in self.features.blocks]
 
     @cached_property
-    def _distances_and_near(self) -> tuple[Array, NDArray[np.intp]]:
-        """D, and the near pairs."""
-        total, norms = self._inner_form(self.features.blocks, self._squares)
-        near = np.flatnonzero(total <= TINY * norms)
+    def _distances_and_near(self) -> tuple[Array, Array, NDArray[np.intp]]:
+        """D, its unsigned sum, and the near pairs."""
+        total, unsigned, norms = self._inner_form(self.features.blocks, self._squares)
+        near = np.flatnonzero(unsigned <= TINY * norms)
         if len(near):
-            total[near] = self._differences(near).distances()
-        return total, near
+            direct = self._differences(near)
+            total[near], unsigned[near] = direct.distances(), direct.unsigned()
+        return total, unsigned, near
 
     def _differences(self, pairs: NDArray[np.intp]) -> PairSums:
         """Return the sums over some of the pairs, in the way of any pairs."""
@@ -73,26 +75,31 @@ class TileForm:
         blocks = self.features.blocks
         images = multiply_rows(blocks, V)
         squares = [np.einsum("kij,kij->k", a, b) for a, b in zip(blocks, images, strict=True)]
-        total, near = self._inner_form(images, squares)[0], self._distances_and_near[1]
+        total, near = self._inner_form(images, squares)[0], self._distances_and_near[2]
         if len(near):
             total[near] = self._differences(near).quadratic(V)
         return total
 
-    def _inner_form(self, images: Sequence[Array], squares: Sequence[Array]) -> tuple:
-        """Return (1/M) Σ (x_i V x_i + x_j V x_j − 2 x_i V x_j), and the first two terms alone."""
-        total = norms = 0.0
-        for block, image, square in zip(self.features.blocks, images, squares, strict=True):
+    def _inner_form(self, images: Sequence[Array], squares: Sequence[Array]) -> list[Array]:
+        """Return (1/M) Σ σ (x_i V x_i + x_j V x_j − 2σ x_i V x_j), and other sums of the terms.
+
+        These are that without the factor σ, and that of the first two terms alone.
+        """
+        features, total, unsigned, norms = self.features, 0.0, 0.0, 0.0
+        blocks = zip(features.blocks, images, squares, features.signs, strict=True)
+        for block, image, square, sign in blocks:
             A, _ = self._two(block.reshape(len(block), -1))
             _, B = self._two(image.reshape(len(image), -1))
             a, b = self._two(square)
             outer = a[:, None] + b
-            total = total + (outer - 2 * (A @ B.T))
-            norms = norms + outer
-        return tuple(self.vector(part) / self.features.n_blocks for part in (total, norms))
+            product = outer - 2 * sign * (A @ B.T)
+            unsigned, norms = unsigned + product, norms + outer
+            total = total + sign * product if features.has_sums else unsigned
+        return [self.vector(part) / features.n_blocks for part in (total, unsigned, norms)]
 
     def scatter(self, s: Array) -> list[Array]:
         """Return S_m = (1/M) Σ_k s_k A_{m,k}, one array (n_m, n_m) per block."""
-        near = self._distances_and_near[1]
+        near = self._distances_and_near[2]
         near = near[s[near] != 0]
         if not len(near):
             return self._laplacian(s)
@@ -106,13 +113,13 @@ class TileForm:
         matrix = self._matrix(s)
         rows, columns = matrix.sum(axis=1), matrix.sum(axis=0)
         total = []
-        for block in self.features.blocks:
+        for block, sign in zip(self.features.blocks, self.features.signs, strict=True):
             A, B = self._two(block)
             carried = (matrix @ B.reshape(len(B), -1)).reshape(A.shape)
             cross = flat(A).T @ flat(carried)
             own = flat(A).T @ flat(rows[:, None, None] * A)
             own += flat(B).T @ flat(columns[:, None, None] * B)
-            total.append(symmetrised(own - cross - cross.T) / self.features.n_blocks)
+            total.append(symmetrised(sign * own - cross - cross.T) / self.features.n_blocks)
         return total
 
     def evaluate(self, slope: Callable[[slice, Array], Array]) -> Evaluation:
@@ -126,9 +133,9 @@ class TileForm:
 
         These are the norms of both samples, or their difference if the distance is tiny.
         """
-        distances, near = self._distances_and_near
+        _, unsigned, near = self._distances_and_near
         size = self.graph.summed(np.sqrt(sum(self._squares) / self.features.n_blocks))
-        size[near] = np.sqrt(distances[near])
+        size[near] = np.sqrt(unsigned[near])
         return size
 
     @property
@@ -164,7 +171,9 @@ def tile_graph(n_first: int, n_rows: int) -> PairGraph:
     return PairGraph(first.ravel(), second.ravel() + n_first, n_rows, form)
 
 
-def tile_sums(blocks: Sequence[Array], n_first: int) -> PairSums:
+def tile_sums(
+    blocks: Sequence[Array], n_first: int, signs: Sequence[int] | None = None
+) -> PairSums:
     """Return the sums over the pairs of a tile.
 
     Parameters
@@ -173,8 +182,11 @@ def tile_sums(blocks: Sequence[Array], n_first: int) -> PairSums:
         The transposed samples of I, then those of J; those of I alone for a tile on the diagonal.
     n_first : int
         The number of samples in I.
+    signs : sequence of M numbers 1 or −1, or None
+        See `Features`.
     """
-    return PairSums(Features(blocks, limits=TILE_LIMITS), tile_graph(n_first, len(blocks[0])))
+    features = Features(blocks, limits=TILE_LIMITS, signs=signs)
+    return PairSums(features, tile_graph(n_first, len(blocks[0])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +271,9 @@ def tile_piece(values: tuple, shared: SharedSamples) -> Piece:
     (I, J), labels, groups, of_kind = values
     features = shared.runs(I) if I == J else shared.runs(I, J)
     # Inner products of samples centred around the mean of the tile cancel less.
-    sums = tile_sums([centred(block) for block in features], I.stop - I.start)
+    blocks = zip(features, shared.signs, strict=True)
+    features = [centred(block) if sign > 0 else block for block, sign in blocks]
+    sums = tile_sums(features, I.stop - I.start, shared.signs)
     vector = sums.form.vector
     similar, weights = vector(labels[0][:, None] == labels[1]), None
     if of_kind != (1.0, 1.0) or groups is not None:

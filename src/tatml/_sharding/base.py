@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from .._array import Array, placed, to_numpy
 from .._messages import missing_extra, shown
 from .._optim.layout import Limits
-from .._optim.losses import comparison_hinge
+from .._optim.losses import PairLoss, comparison_hinge
 from .._optim.pair_term import PairTerm
-from .._optim.problem import squared_hinge
+from .._optim.problem import LabelledPairs, additive_hinge, logistic, squared_hinge
 from .._optim.sums import Sums
 
 LARGEST_SAMPLE = 10_000_000  # Most pairs of a sample in memory, where max_memory allows more.
@@ -37,6 +37,14 @@ class LossSetting(NamedTuple):
     """C and the margin of comparisons."""
     smoothing: float = 0.0
     """ν of the smoothed hinge; 0 for the hinge itself."""
+    loss: str = "squared_hinge"
+    """"squared_hinge", "additive_hinge" or "logistic"."""
+
+    def loss_of(self, pairs: LabelledPairs) -> PairLoss:
+        """Return the loss of the given pairs."""
+        if self.loss == "squared_hinge":
+            return squared_hinge(pairs, self.C, self.margin)
+        return {"additive_hinge": additive_hinge, "logistic": logistic}[self.loss](pairs, self.C)
 
     def scaled(self, factor: float) -> LossSetting:
         """Return the setting of losses that are multiplied by a factor."""
@@ -79,10 +87,11 @@ class Piece:
 
     def term(self, setting: LossSetting) -> PairTerm:
         """Return the term of the pairs or comparisons, in the user's coordinates."""
+        loss: Any
         if self.similar is None:
             loss = comparison_hinge(self.weights, *setting.comparisons)
         else:
-            loss = squared_hinge(self, setting.C, setting.margin)
+            loss = setting.loss_of(self)
         term = PairTerm(self.sums, loss)
         return term.smoothed(setting.smoothing) if setting.smoothing > 0 else term
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .._array import to_numpy
+from .._array import Array, to_numpy
 from .._data.arrays import as_real_array, check_given
-from .._data.blocks import Blocks, as_blocks, check_magnitude
+from .._data.blocks import Blocks, as_blocks, as_center, check_magnitude
 from .._data.pairs import (
     Comparisons,
     _to_array,
@@ -27,7 +27,7 @@ from .._data.pairs import (
     weights_of,
 )
 from .._data.storage import is_stored, sendable
-from .._optim.layout import lay_out, slices
+from .._optim.layout import lay_out, signs_of, slices
 from .._optim.pair_term import PairTerm
 from .._optim.sums import ComparisonSums, Links, PairSums
 from .._validation import check_count
@@ -50,7 +50,7 @@ LEAST_SENT, MOST_SENT = 10_000, 200_000  # Limits of the pairs of a chunk that a
 PAIRS_PER_COMPARISON = 3  # Memory per comparison, in pairs.
 
 
-def chunk_piece(values: Any, shared: Any = None) -> Piece:
+def chunk_piece(values: Any, shared: Any = None, center: Sequence[Array] | None = None) -> Piece:
     """Check a chunk of `PairChunks`, and prepare it for sums."""
     if not isinstance(values, tuple | list) or len(values) not in (3, 4):
         raise TypeError(
@@ -60,12 +60,20 @@ def chunk_piece(values: Any, shared: Any = None) -> Piece:
     X, pairs, similar, weights = (*values, None)[:4]
     blocks = as_blocks(X)
     check_magnitude(blocks, "X")
+    if pairs is None and center is not None:
+        raise ValueError(
+            "midpoint: expected chunks (X, pairs, similar), got differences, which do not tell the "
+            "sums of the pairs"
+        )
     if pairs is None:
         sums = PairSums.of(lay_out(blocks.arrays, centre=False), limits=SHARD_LIMITS)
     else:
         index = as_index(pairs, len(blocks))
-        features = lay_out(blocks.arrays, centre=True)
-        sums = PairSums.of(features, *index.T, limits=SHARD_LIMITS).compact()
+        if center is not None:
+            center = as_center([*center], blocks.block_shapes)
+        features = lay_out(blocks.arrays, centre=True, midpoint=center)
+        signs = signs_of(blocks.n_blocks, center)
+        sums = PairSums.of(features, *index.T, limits=SHARD_LIMITS, signs=signs).compact()
     return _piece(sums, similar, weights)
 
 
@@ -287,6 +295,7 @@ def sharded_term(
     *,
     comparisons: Comparisons | None = None,
     where: Compute = Compute(),  # noqa: B008  # it is frozen
+    midpoint: Any = False,
 ) -> ShardedTerm:
     """Divide the pairs into shards, check them in a first pass, and return their term.
 
@@ -296,7 +305,9 @@ def sharded_term(
     if isinstance(X, PairChunks):
         _check_none("pairs, similar, weights", "PairChunks", pairs, similar, weights)
         _check_none("comparisons", "PairChunks", comparisons)
-        shards = [Shard(chunk, chunk_piece, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
+        center = _center_of_chunks(midpoint)
+        make = partial(chunk_piece, center=center)
+        shards = [Shard(chunk, make, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
         shared = None
     else:
         if is_dask(X):
@@ -307,7 +318,9 @@ def sharded_term(
             )
         given = {"pairs": pairs, "similar": similar, "weights": weights}
         check_given(X=X, **given)
-        shared = as_shared_samples(X, read_in_parts=where.max_memory is not None, memory=memory)
+        in_parts = where.max_memory is not None
+        shared = as_shared_samples(X, read_in_parts=in_parts, memory=memory, midpoint=midpoint)
+        center = shared.center
         if where.max_memory is not None:  # the default is no limit of the size of the metric
             memory -= shared.extra_workspace
         on_cluster, shards = where.client is not None, []
@@ -324,9 +337,23 @@ def sharded_term(
         block_shapes,
         n_pairs,
         setting,
-        compares=comparisons is not None,
+        compares=comparisons is not None or setting.loss == "additive_hinge",
+        center=center,
         largest_sample=min(executor.largest_sample, pairs_per_sample(numbers, memory)),
     )
+
+
+def _center_of_chunks(midpoint: Any) -> Sequence[Array] | None:
+    """Return the centre of the midpoints of `PairChunks`, which has to be given."""
+    if midpoint is False:
+        return None
+    if midpoint is True:
+        raise ValueError(
+            "midpoint: expected the centre, one array per block, with PairChunks, got True; its "
+            "samples are not read for their mean"
+        )
+    given = midpoint if isinstance(midpoint, list) else [midpoint]
+    return [np.asarray(block, dtype=np.float64) for block in given]
 
 
 def _check_none(names: str, kind: str, *values: Any) -> None:

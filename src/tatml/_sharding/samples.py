@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Array
-from .._data.blocks import Blocks, as_blocks, check_finite_entries, check_magnitude
+from .._array import Array, to_numpy
+from .._data.blocks import Blocks, as_blocks, as_center, check_finite_entries, check_magnitude
 from .._data.storage import (
     READ_BYTES,
     is_mapped,
@@ -27,7 +27,7 @@ from .._data.storage import (
     sendable,
     stored_bytes,
 )
-from .._optim.layout import lay_out
+from .._optim.layout import lay_out, signs_of, slices
 from .._optim.sums import PairSums
 from .base import SHARD_LIMITS
 
@@ -122,6 +122,8 @@ class SharedSamples:
         Whether they were read from disk, so that they are part of `max_memory`.
     stored : int
         The bytes of a stored chunk of them, which is read and decoded as a whole.
+    center : list of M arrays of shape (n_m, n'_m), or None
+        The centre of a midpoint. With it, there are 2M features and block shapes.
     """
 
     arrays: tuple[Any, ...]
@@ -130,6 +132,12 @@ class SharedSamples:
     in_memory: bool
     counted: bool = False
     stored: int = 0
+    center: Sequence[Array] | None = None
+
+    @property
+    def signs(self) -> tuple[int, ...]:
+        """The signs of the blocks of their features."""
+        return signs_of(len(self.block_shapes) // (1 if self.center is None else 2), self.center)
 
     @property
     def extra_workspace(self) -> int:
@@ -152,11 +160,14 @@ class SharedSamples:
         No other samples are read from disk.
         """
         if self.in_memory:
-            return PairSums.of(self.arrays, *index.T, limits=SHARD_LIMITS).compact()
+            return self._sums(self.arrays, index.T)
         rows, position = np.unique(index, return_inverse=True)
         position = position.reshape(index.shape)
         features = self._checked_features([read_rows(array, rows) for array in self.arrays], rows)
-        return PairSums.of(features, *position.T, limits=SHARD_LIMITS).compact()
+        return self._sums(features, position.T)
+
+    def _sums(self, features: Sequence[Array], sides: NDArray[np.intp]) -> PairSums:
+        return PairSums.of(features, *sides, limits=SHARD_LIMITS, signs=self.signs).compact()
 
     def runs(self, *parts: slice) -> list[Array]:
         """Return the features of some slices of the samples, one after the other."""
@@ -171,11 +182,13 @@ class SharedSamples:
         blocks = Blocks(*arrays)
         check_finite_entries(blocks, "X", rows)
         check_magnitude(blocks, "X")
-        return lay_out(blocks.arrays, centre=True)
+        return lay_out(blocks.arrays, centre=True, midpoint=self.center)
 
 
-def as_shared_samples(X: Any, *, read_in_parts: bool, memory: int) -> SharedSamples:
-    """Return the samples that a user gave as X.
+def as_shared_samples(
+    X: Any, *, read_in_parts: bool, memory: int, midpoint: Any = False
+) -> SharedSamples:
+    """Return the samples that a user gave as X, with the centre that `midpoint` asks for.
 
     With `read_in_parts`, a `numpy.memmap` is on disk like a zarr array; otherwise it is read like
     any array. Samples on disk are read into memory if they need a small share of it.
@@ -185,8 +198,10 @@ def as_shared_samples(X: Any, *, read_in_parts: bool, memory: int) -> SharedSamp
     if not on_disk:
         blocks = as_blocks(X, alternative=IN_MEMORY)
         check_magnitude(blocks, "X")
-        features = lay_out(blocks.arrays, centre=True)
-        return SharedSamples(tuple(features), blocks.block_shapes, len(blocks), in_memory=True)
+        center = as_center(midpoint, blocks.block_shapes, lambda: sample_means(blocks.arrays))
+        features = tuple(lay_out(blocks.arrays, centre=True, midpoint=center))
+        shapes = blocks.block_shapes * (1 if center is None else 2)
+        return SharedSamples(features, shapes, len(blocks), in_memory=True, center=center)
     for array in arrays:
         shape = tuple(int(size) for size in array.shape)
         if len(shape) not in (2, 3) or 0 in shape:
@@ -195,14 +210,30 @@ def as_shared_samples(X: Any, *, read_in_parts: bool, memory: int) -> SharedSamp
                 f"got shape {shape}"
             )
     block_shapes = tuple((*array.shape[1:], 1)[:2] for array in arrays)
+    center = as_center(midpoint, block_shapes, lambda: sample_means(arrays))
+    block_shapes *= 1 if center is None else 2
     n_samples = int(arrays[0].shape[0])
     chunk = sum(map(stored_bytes, arrays))
+    given = tuple(map(sendable, arrays))
     stored = SharedSamples(
-        tuple(map(sendable, arrays)), block_shapes, n_samples, in_memory=False, stored=chunk
+        given, block_shapes, n_samples, in_memory=False, stored=chunk, center=center
     )
     if read_in_parts:  # a limit that the user has set
         memory -= extra_workspace(block_shapes, 0)
     if stored.n_bytes > SMALL_SHARE * memory:
         return stored
-    features = stored.runs(slice(0, n_samples))
-    return SharedSamples(tuple(features), block_shapes, n_samples, in_memory=True, counted=True)
+    read = tuple(stored.runs(slice(0, n_samples)))
+    return SharedSamples(read, block_shapes, n_samples, in_memory=True, counted=True, center=center)
+
+
+def sample_means(arrays: Sequence[Any]) -> list[NDArray[np.float64]]:
+    """Return the mean of the samples of each array, in memory or not, of shape (n_m, n'_m)."""
+    means = []
+    for array in arrays:
+        n_samples, *shape = array.shape
+        step = max(1, READ_BYTES // (8 * int(np.prod(shape))))
+        total = np.zeros(shape)
+        for part in slices(n_samples, step):
+            total += np.sum(to_numpy(array[part]), axis=0, dtype=np.float64)
+        means.append((total / n_samples).reshape(shape[0], -1))
+    return means

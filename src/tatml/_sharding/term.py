@@ -4,8 +4,8 @@ F, gradient, Hessian and certificate are sums over pairs (docs/theory.md, (P), (
 and b0 go to a shard, and only numbers whose size does not depend on K come back: Σφ, Σφ*, γᵀs, S,
 a Hessian or its product.
 
-Only the squared hinge is computed in shards: because of φ*(θ s) = θ² φ*(s), one number per shard is
-enough for the dual. For another loss, `ShardsAtPoint.conjugate` has to ask the shards at each θ.
+For the dual, the squared hinge needs one number per shard, because φ*(θ s) = θ² φ*(s). For another
+loss, a shard returns Σφ*(θ s) for some θ.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._array import Array, Indices, asarray, eye
+from .._array import Array, Indices, asarray, eye, to_numpy
 from .._optim.certificate import PairTotals
 from .._optim.hessian import (
     FUSED_DIMENSION,
@@ -29,7 +29,7 @@ from .._optim.hessian import (
     congruent,
     dimension,
 )
-from .._optim.losses import join_hinges
+from .._optim.losses import join_losses
 from .._optim.pair_term import PairsAtPoint, PairTerm, totals_at
 from .._optim.sums import ComparisonSums, Links, PairSums, Sums
 from .._optim.terms import Line, Term, Totals
@@ -38,6 +38,8 @@ from .base import LARGEST_SAMPLE, SHARD_LIMITS, LossSetting, SerialExecutor, on_
 if TYPE_CHECKING:
     from .dask import DaskExecutor
 
+# The θ for which shards compute Σφ*(θs) for losses that are not quadratic.
+MULTIPLES = np.array([0.0, *np.geomspace(1e-3, 1, 13)])
 START_SAMPLE = 2_000  # Pairs of the sample that determines where a solver starts.
 
 ShardHessian = tuple[Array, int]  # Σ h z zᵀ for c0 = 1, and the number of shards that were sampled
@@ -60,7 +62,9 @@ class ShardedTerm:
     factors : tuple of M arrays of shape (n_m, n_m), or None
         C of the prior: shards are in the user's coordinates, points in those of the prior.
     compares : bool
-        Whether some of the shards have comparisons.
+        Whether some of the shards have squared hinges with offsets: comparisons, or midpoints.
+    center : list of M arrays of shape (n_m, n'_m), or None
+        The centre of the midpoints; None without them.
     largest_sample : int
         The largest number of pairs that a sample in memory may have.
     """
@@ -71,10 +75,15 @@ class ShardedTerm:
     setting: LossSetting
     factors: tuple[Array, ...] | None = None
     compares: bool = False
+    center: Sequence[Array] | None = None
     largest_sample: int = LARGEST_SAMPLE
 
-    quadratic = True
     like = np.zeros(0)
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether φ*(θ s) = θ² φ*(s) for all θ."""
+        return self.setting.loss != "logistic"
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -121,7 +130,7 @@ class ShardedTerm:
 
     def _sample_in_memory(self, share: float, seed: int) -> PairTerm:
         parts = self.executor.gather(sample_pairs, self.setting, share, seed)
-        sample = PairTerm(_joined_sums(parts), join_hinges([part.loss for part in parts]))
+        sample = PairTerm(_joined_sums(parts), join_losses([part.loss for part in parts]))
         if self.factors is not None:
             sample = sample.whitened(self.factors)
         return sample if self.executor.like is None else on_device(sample, self.executor.like)
@@ -159,7 +168,7 @@ class ShardsAtPoint:
         return self.term.total(function, self.factors, self.b0, *args)
 
     @cached_property
-    def _first_round(self) -> tuple[Totals, ShardHessian | None]:
+    def _first_round(self) -> tuple[Totals, ShardHessian | None, Array | None]:
         small = dimension(self.term.sizes) <= FUSED_DIMENSION
         return self.total(evaluate_shard, self.term.hessian_share if small else None)
 
@@ -169,8 +178,14 @@ class ShardsAtPoint:
         return self._first_round[0]
 
     def conjugate(self, theta: float) -> float:
-        """Return Σ_k φ*_k(θ s_k) + θ oᵀs; φ*(θ s) = θ² φ*(s) holds for the squared hinge."""
-        return theta**2 * self.totals.conjugate + theta * self.totals.shift
+        """Return Σ_k φ*_k(θ s_k) + θ oᵀs; φ*(θ s) = θ² φ*(s) holds for the squared hinge.
+
+        For another loss, it is an upper bound for 0 ≤ θ ≤ 1: a convex function is below its chords.
+        """
+        conjugates, shift = self._first_round[2], theta * self.totals.shift
+        if conjugates is None:
+            return theta**2 * self.totals.conjugate + shift
+        return float(np.interp(theta, MULTIPLES, to_numpy(conjugates))) + shift
 
     def hessian(self, factors: Sequence[Array], c0: float, rng: Any = None) -> Array:
         """Return Σ_k h_k z_k z_kᵀ; with an `rng`, that of a sample."""
@@ -238,10 +253,17 @@ def _joined_sums(parts: Sequence[PairTerm]) -> Sums:
 
 def evaluate_shard(
     term: PairTerm, index: int, L: list[Array], b0: float, share: float | None
-) -> tuple[Totals, ShardHessian | None]:
-    """Return the totals, and the Hessian of a share of the pairs unless `share` is None."""
+) -> tuple[Totals, ShardHessian | None, Array | None]:
+    """Return the totals, the Hessian of a share of the pairs unless `share` is None, and Σφ*(θs).
+
+    The last is None for squared hinges, where Σφ*(s) says it, and has one number per θ else.
+    """
     point = term.at(L, b0)
-    return point.totals, None if share is None else _hessian(point, index, share)
+    conjugates = None
+    if not term.quadratic:
+        conjugates = np.array([point.conjugate(theta) for theta in MULTIPLES])
+        conjugates -= MULTIPLES * point.totals.shift
+    return point.totals, None if share is None else _hessian(point, index, share), conjugates
 
 
 def certify_shard(
