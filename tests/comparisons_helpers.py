@@ -56,9 +56,9 @@ class ComparedCase(Case):
 
     def problem(self):
         data = (None, None, None) if self.alone else (self.pairs, self.similar, self.weights)
-        given = (self.blocks, *data), self.comparisons
+        given = (self.blocks, *data), self.comparisons, False
         setting = LossSetting(self.C, self.margin, (self.compared_C, self.compared_margin))
-        term = _term_in_memory(*given, setting, "float64")
+        term, _ = _term_in_memory(*given, setting, "float64")
         return LogDetProblem.of(term, self.c0, self.mu0, self.prior)
 
     def _with_compared(self, pairs, compared):

@@ -266,6 +266,26 @@ WORDS = {
     + of("squared", "*.get_metric()", Type, FLAG, "yes", None, 0.5),
     "random_state": of("random_state", FIT, Value, SOURCE, "seed", -1, 1.5, 2**32, HostileRepr())
     + of("random_state", FIT, Value, SOURCE, np.random.RandomState, np.random.Generator),
+    "loss": of(
+        "loss", "learn_metric", Value, "expected one of 'squared_hinge', 'logistic'", "hinge", 1
+    )
+    + together(
+        "learn_metric",
+        Value,
+        r"margin: expected \(0.5, 2.0\) with loss='logistic'",
+        {"loss": "logistic", "margin": (0.4, 2.0)},
+    ),
+    "midpoint": of("midpoint", "learn_metric", Type, "block 0: expected real numbers", "mean")
+    + of(
+        "midpoint", "learn_metric", Value, "block 0: expected shape", np.zeros(2), np.zeros((3, 3))
+    )
+    + together(
+        "learn_metric",
+        Value,
+        r"midpoint: expected True, False or 2 arrays, one per block, got",
+        {"midpoint": np.zeros(3)},
+        kind="blocks",
+    ),
     "callback": of("callback", "learn_metric", Type, "expected a function or None, got 3", 3),
     "compute": together(
         "learn_metric",
