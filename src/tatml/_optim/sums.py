@@ -200,11 +200,13 @@ class PairGraph:
 
 def _combinations(blocks: Sequence[Array], signs: Sequence[int], i: Array, j: Array) -> list[Array]:
     """Return z_i − σ z_j of the samples i and j: per block, shape (n_part, n', n)."""
-    take, rows = namespace(i).take, []
-    for block, sign in zip(blocks, signs, strict=True):
-        one, other = take(block, i, axis=0), take(block, j, axis=0)
-        rows.append(one - other if sign > 0 else one + other)
-    return rows
+    take, pairs = namespace(i).take, zip(blocks, signs, strict=True)
+    return [  # without names for the samples, which would keep their memory
+        take(block, i, axis=0) - take(block, j, axis=0)
+        if sign > 0
+        else take(block, i, axis=0) + take(block, j, axis=0)
+        for block, sign in pairs
+    ]
 
 
 class SampleForm:
