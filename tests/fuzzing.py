@@ -123,8 +123,12 @@ def judge_by_oracle(arguments: dict[str, Any], result: Any) -> str | None:
         given["weights"] = np.asarray(given["weights"], dtype=float)
     if given.get("prior") is not None:
         sizes = [n for n, _ in blocks.block_shapes]
+        sizes *= 1 if result.center is None else 2
         priors = check_prior(given["prior"], sizes, blocks.arrays[0])
         given["prior"] = [np.asarray(W0, dtype=float) for W0 in priors]
+    given["loss"] = arguments.get("loss", "squared_hinge")
+    if result.center is not None:
+        given["center"] = [np.asarray(mean, dtype=float) for mean in result.center]
     for name in ("C", "c0", "mu0"):
         given[name] = float(given.get(name, 1.0))
     if len(given["pairs"]) == 0:
