@@ -446,6 +446,11 @@ REFUSED = {
     "NaN": ({"midpoint": np.full(4, np.nan)}, ValueError, "midpoint: block 0: "),
     "one prior": ({"prior": np.eye(4)}, ValueError, "prior: expected"),
     "an unknown loss": ({"loss": "hinge"}, ValueError, "loss: expected"),
+    "a number": (
+        {"midpoint": 1},
+        ValueError,
+        "midpoint: block 0: expected True, False or an array",
+    ),
     "no number": ({"mu0": np.nan}, ValueError, "mu0: expected"),
 }
 
@@ -456,6 +461,34 @@ def test_what_has_no_meaning_with_a_midpoint_is_refused_by_name(name):
     data, settings = arguments(random_case(SHAPES["vectors"]), **options)
     with pytest.raises(kind, match=message):
         learn_metric(*data, **settings)
+
+
+@pytest.mark.parametrize("center", [np.zeros(4), (np.zeros(4),), [np.zeros((4, 1))]])
+def test_the_centre_may_have_any_form_in_chunks_and_in_memory(center):
+    data, settings = arguments(random_case(SHAPES["vectors"]), midpoint=center)
+    for place in (data, (PairChunks([data]),)):
+        found = learn_metric(*place, **settings)
+        assert [mean.shape for mean in found.center] == [(4, 1)]
+
+
+@pytest.mark.parametrize("center", ["mean", 1j * np.ones(4), [], np.nan])
+def test_a_wrong_centre_of_chunks_is_refused_by_name(center):
+    data, settings = arguments(random_case(SHAPES["vectors"]), midpoint=center)
+    with pytest.raises((TypeError, ValueError), match="midpoint: "):
+        learn_metric(PairChunks([data]), **settings)
+
+
+def test_flags_of_numpy_are_flags():
+    data, settings = arguments(random_case([(1, 1)]), midpoint=np.True_)
+    assert learn_metric(*data, **settings).V is not None
+    assert learn_metric(*data, **settings | {"midpoint": np.False_, "mu0": 1.0}).V is None
+
+
+def test_the_threshold_of_the_logistic_loss_may_be_negative():
+    data, settings = arguments(
+        random_case(SHAPES["vectors"]), midpoint=False, loss="logistic", mu0=-3.0, c0=1e6
+    )
+    assert learn_metric(*data, **settings).b0 == pytest.approx(-3.0, abs=1e-3)
 
 
 def test_chunks_have_to_name_their_centre_and_samples():

@@ -116,7 +116,8 @@ def learn_metric(
         (γ_s, γ_d), with 0 < γ_s < γ_d. The logistic loss and a midpoint have no such margins.
     loss : {"squared_hinge", "logistic"}, default="squared_hinge"
         The loss of a pair: the squared hinge above; with a midpoint [1 + y_k (q_k − b0)]_+²/2; or
-        log(1 + exp(y_k (D_k − b0))), the log loss of the probability 1/(1 + exp(D_k − b0)).
+        log(1 + exp(y_k (D_k − b0))), the log loss of the probability 1/(1 + exp(D_k − b0)), for
+        which `mu0` and ``b0`` may have any sign.
     midpoint : bool or list of M arrays of shape (n_m, n'_m), default=False
         Whether to add the sums of pairs to their differences. They are sums of samples minus a
         centre: the mean of X, or the given arrays (one array when M = 1, of shape (n,) for
@@ -187,8 +188,8 @@ def learn_metric(
     chosen, where = as_solver(solver), as_compute(compute)
     setting = LossSetting(check_positive("C", C), check_margin(margin))
     c0 = check_positive("c0", c0, or_infinite=True)
-    has_midpoint = midpoint is not False
-    check_mu0 = check_number if has_midpoint else check_positive
+    has_midpoint = not (isinstance(midpoint, bool | np.bool_) and not midpoint)
+    check_mu0 = check_number if has_midpoint or loss == "logistic" else check_positive
     threshold = {"c0": c0, "mu0": check_mu0("mu0", mu0)}
     check_choice("loss", loss, LOSSES)
     _check_for_loss(loss, has_midpoint, setting.margin, chosen, comparisons)

@@ -427,26 +427,33 @@ def as_center(
 
     `means` returns the means of the samples, for True; others are copied to the device of `like`.
     """
-    if midpoint is False:
-        return None
-    if midpoint is True:
-        return means()
-    if len(block_shapes) == 1 and not isinstance(midpoint, list | tuple):
-        midpoint = [midpoint]
-    if not isinstance(midpoint, list | tuple) or len(midpoint) != len(block_shapes):
+    if isinstance(midpoint, bool | np.bool_):
+        return means() if midpoint else None
+    center, n_blocks = given_center(midpoint), len(block_shapes)
+    if len(center) != n_blocks:
         raise ValueError(
-            f"midpoint: expected True, False or {len(block_shapes)} arrays, one per block, got "
+            f"midpoint: expected True, False or {n_blocks} arrays, one per block, got "
             f"{shown(midpoint)}"
         )
-    center = []
-    for m, (given, shape) in enumerate(zip(midpoint, block_shapes, strict=True)):
-        array = as_floating_array(given, f"midpoint: block {m}")
-        if array.size != prod(shape) or array.shape[0] != shape[0]:
+    for m, (array, shape) in enumerate(zip(center, block_shapes, strict=True)):
+        if array.size != prod(shape) or array.shape[:1] != shape[:1]:
             raise ValueError(f"midpoint: block {m}: expected shape {shape}, got {array.shape}")
+    arrays = [array.reshape(shape) for array, shape in zip(center, block_shapes, strict=True)]
+    return arrays if like is None else [asarray(array, like) for array in arrays]
+
+
+def given_center(midpoint: Any) -> list[NDArray[np.float64]]:
+    """Return the arrays that were given as the centre of midpoints, one per block."""
+    blocks, center = midpoint if isinstance(midpoint, list | tuple) else [midpoint], []
+    for m, given in enumerate(blocks):
+        array = to_numpy(as_floating_array(given, f"midpoint: block {m}"))
+        if array.ndim == 0:
+            raise ValueError(
+                f"midpoint: block {m}: expected True, False or an array, got {shown(given)}"
+            )
         if not np.all(np.isfinite(array)):
             raise ValueError(f"midpoint: block {m}: expected finite numbers, got NaN or infinity")
-        array = np.asarray(array, dtype=np.float64).reshape(shape)
-        center.append(array if like is None else asarray(array, like))
+        center.append(np.asarray(array, dtype=np.float64))
     return center
 
 

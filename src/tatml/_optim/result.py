@@ -84,7 +84,7 @@ class Result:
         features are very large. Compute distances from L.
     b0 : float or None
         The threshold, in squared units; None if there were comparisons and no pairs. With a
-        midpoint, that of the score, of any sign.
+        midpoint it is that of the score. It may be negative then, and with the logistic loss.
     primal : float
         F(L, b0), as computed.
     dual : float

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._array import Array, to_numpy
 from .._data.arrays import as_real_array, check_given
-from .._data.blocks import Blocks, as_blocks, as_center, check_magnitude
+from .._data.blocks import Blocks, as_blocks, as_center, check_magnitude, given_center
 from .._data.pairs import (
     Comparisons,
     _to_array,
@@ -305,10 +305,8 @@ def sharded_term(
     if isinstance(X, PairChunks):
         _check_none("pairs, similar, weights", "PairChunks", pairs, similar, weights)
         _check_none("comparisons", "PairChunks", comparisons)
-        center = _center_of_chunks(midpoint)
-        make = partial(chunk_piece, center=center)
-        shards = [Shard(chunk, make, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
-        shared = None
+        center, shared = _center_of_chunks(midpoint), None
+        shards = _shards_of_chunks(X, center)
     else:
         if is_dask(X):
             raise TypeError(
@@ -330,6 +328,8 @@ def sharded_term(
             shards += comparison_shards(shared, comparisons, memory, on_cluster=on_cluster)
     executor = _executor(shards, shared, where)
     block_shapes, n_pairs = _check_shards(executor, setting)
+    if center is not None:
+        center = as_center([*center], block_shapes[: len(center)])
     numbers = sum(n * width for n, width in block_shapes)
     numbers *= 1 if comparisons is None else 2
     return ShardedTerm(
@@ -343,17 +343,22 @@ def sharded_term(
     )
 
 
+def _shards_of_chunks(X: PairChunks, center: Sequence[Array] | None) -> list[Shard]:
+    """Return one shard per chunk of the user."""
+    make = partial(chunk_piece, center=center)
+    return [Shard(chunk, make, f"chunk {k}") for k, chunk in enumerate(X.chunks)]
+
+
 def _center_of_chunks(midpoint: Any) -> Sequence[Array] | None:
     """Return the centre of the midpoints of `PairChunks`, which has to be given."""
-    if midpoint is False:
-        return None
-    if midpoint is True:
+    if not isinstance(midpoint, bool | np.bool_):
+        return given_center(midpoint)
+    if midpoint:
         raise ValueError(
             "midpoint: expected the centre, one array per block, with PairChunks, got True; its "
             "samples are not read for their mean"
         )
-    given = midpoint if isinstance(midpoint, list) else [midpoint]
-    return [np.asarray(block, dtype=np.float64) for block in given]
+    return None
 
 
 def _check_none(names: str, kind: str, *values: Any) -> None:
