@@ -882,8 +882,8 @@ def broken_promises(problem, result, value, lower, upper):
     """Return the promises that a result breaks, given F(L) and bounds of min F."""
     excess = value - upper
     goal = problem.tol * max(1.0, abs(result.primal))
-    # The gap has bounds of the rounding errors in it, so F as computed is within it; where a problem
-    # of moderate numbers converged, well within it.
+    # The gap has bounds of the rounding errors in it, so F as computed is within it; where a
+    # problem of moderate numbers converged, well within it.
     tame = result.converged and problem.regime == "moderate"
     slack = 1e-9 * max(1, abs(value)) + (0.01 if tame else 1) * result.gap
     lowest = min(result.history["primal"])
