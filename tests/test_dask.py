@@ -148,6 +148,19 @@ def test_pairs_and_tiles_on_a_given_client(client):
     assert_same(learn_metric(case.blocks, AllPairs(y), compute=place, **every), expected)
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_midpoints_on_a_given_client(client, loss):
+    case = random_case(SHAPES["vectors"], n_pairs=40)
+    data = case.blocks, case.pairs, case.similar
+    settings = {"midpoint": True, "loss": loss, "mu0": -0.5, "tol": 1e-10}
+    expected = learn_metric(*data, **settings)
+    found = learn_metric(*data, **settings, compute=Compute(client=client))
+    assert found.converged
+    assert abs(found.primal - expected.primal) <= found.gap + expected.gap + 1e-11
+    assert_allclose(found.V[0], expected.V[0], rtol=1e-3, atol=1e-5)
+    assert_allclose(found.center[0], expected.center[0], rtol=1e-13, atol=1e-14)
+
+
 def test_each_worker_uses_its_own_device(client):
     """With CPU workers here, and with two workers on one GPU where there is one."""
     torch = pytest.importorskip("torch")
