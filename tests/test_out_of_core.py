@@ -636,3 +636,16 @@ def test_rows_are_read_by_slices_and_by_indices(wrap):
     for rows in ([3], [3, 4, 5], [0, 9], [0, 1, 4, 6, 7, 8], list(range(10))):
         found = read_rows(wrap(values), np.array(rows))
         np.testing.assert_array_equal(found, values[rows])
+
+
+def test_comparisons_without_indices_are_refused_by_name():
+    with pytest.raises(TypeError, match="comparisons: index: expected"):
+        learn_metric(
+            np.eye(3), comparisons=Comparisons(None), compute=Compute(max_memory="50MB")
+        )
+
+
+def test_comparisons_without_indices_are_refused_by_name():
+    place = Compute(max_memory="50MB")
+    with pytest.raises(TypeError, match="comparisons: index: expected"):
+        learn_metric(np.eye(3), comparisons=Comparisons(None), compute=place)

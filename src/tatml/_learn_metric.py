@@ -187,11 +187,11 @@ def learn_metric(
     """
     chosen, where = as_solver(solver), as_compute(compute)
     setting = LossSetting(check_positive("C", C), check_margin(margin))
+    check_choice("loss", loss, LOSSES)
     c0 = check_positive("c0", c0, or_infinite=True)
     has_midpoint = not (isinstance(midpoint, bool | np.bool_) and not midpoint)
     check_mu0 = check_number if has_midpoint or loss == "logistic" else check_positive
     threshold = {"c0": c0, "mu0": check_mu0("mu0", mu0)}
-    check_choice("loss", loss, LOSSES)
     _check_for_loss(loss, has_midpoint, setting.margin, chosen, comparisons)
     if loss == "logistic" or has_midpoint:
         setting = setting._replace(loss=loss if loss == "logistic" else "additive_hinge")

@@ -101,6 +101,8 @@ def comparison_shards(
     """Divide comparisons of shared samples into shards that fit into the memory."""
     arrays = {"comparisons: index": comparisons.index, "comparisons: weights": comparisons.weights}
     check_given(**arrays)
+    if comparisons.index is None:
+        raise TypeError("comparisons: index: expected an array of indices, got None")
     step = max(1, pairs_per_chunk(shared, memory) // PAIRS_PER_COMPARISON)
     return _cut_shards(_comparison_piece, arrays, step, on_cluster=on_cluster)
 

@@ -139,6 +139,7 @@ def read_virus(layout: DatasetLayout, folder: Any, allow_incomplete: bool, retur
 def find_duplicates(images: NDArray) -> NDArray[np.intp]:
     """Return all pairs i < j of equal images, in ascending order."""
     numbers = np.unique(images.reshape(len(images), -1), axis=0, return_inverse=True)[1]
+    numbers = numbers.ravel()  # NumPy 2.0.0 returns a column
     return np.argwhere(np.triu(numbers[:, None] == numbers, k=1))
 
 
