@@ -312,6 +312,19 @@ def test_the_rounding_error_of_the_gradient_is_part_of_the_gap(of_rank_1):
     assert gap_at(1.0) < 1e5 * least  # the bound allows for the worst roundings
 
 
+def test_the_rounding_error_of_the_force_makes_the_gap_larger():
+    """(|γᵀs|/√c0 + its error)²/2, for a force of 2 with an error of 0.5 and c0 = 1."""
+    problem = random_case([(2, 1)]).problem()
+    totals = PairTotals(0.0, 0.0, 2.0, 0.5, 0.0, 0.0, 0.0, [np.zeros((2, 2))])
+    gap_at, _ = _gap_along(problem, [np.eye(2)], problem.mu0, totals, 0.0, 2.0**-53)
+    assert_allclose(gap_at(1.0), 2.5**2 / 2, rtol=1e-6)
+
+
+def test_successive_roundings_that_leave_no_digits_are_unbounded():
+    assert_allclose(accumulated(4, 0.1), 0.4 / 0.6)
+    assert accumulated(5, 0.1) == inf
+
+
 # The two ways to a certificate
 
 
@@ -330,6 +343,15 @@ def test_both_ways_agree_on_ordinary_problems(shapes, c0, prior):
         assert certificate.dual <= certificate.primal - certificate.gap
         assert_allclose(certificate.dual, certificate.primal - certificate.gap, rtol=1e-10)
     assert full.floor <= quick.floor < 1e-15
+
+
+def test_the_quick_certificate_knows_the_error_of_triangular_factors():
+    """At least a relative error of 20 n² u in L, hence η of twice that, and η²/2 in the gap."""
+    case = random_case([(40, 1)], n_pairs=30)
+    problem, result = case.problem(), case.learn()
+    point = problem.at(problem.whitened(result.L), result.b0)
+    error = 2 * 20 * 40**2 * 2.0**-53 * np.sum(point.L[0] ** 2)
+    assert quick_certificate(point, problem.returned(point.L)[1]).floor > error**2 / 2
 
 
 @pytest.mark.parametrize("c0", [0.3, inf])

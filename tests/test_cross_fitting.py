@@ -106,6 +106,14 @@ def test_a_factor_beyond_the_grid_is_found():
     assert factor_of((ratios, ~similar)) == 1.0  # the wrong way round: no factor is of any use
 
 
+def test_factors_above_a_million_are_not_tried():
+    """Nor below a millionth; the best would be a billion and its inverse."""
+    similar = np.arange(80) % 2 == 0
+    ratios = np.where(similar, np.geomspace(1e3, 1e9, 80), 1e10)
+    assert 1e6 / STEP < factor_of((ratios, similar)) < 1e6 * STEP**2
+    assert 1e-6 / STEP**2 < factor_of((1 / ratios, ~similar)) < 1e-6 * STEP
+
+
 def test_only_as_many_parts_are_fitted_as_are_needed():
     parts = [judged(np.ones(900), np.ones(900, bool)).part for _ in range(5)]
     assert len(enough_parts(parts)) == 1

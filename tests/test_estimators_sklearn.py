@@ -309,6 +309,11 @@ def test_what_is_not_metadata_is_not_routed():
     assert set(TATML().get_metadata_routing().fit.requests) == {"groups"}
 
 
+@pytest.mark.parametrize("make", [TATML, Maz, Euclidean])
+def test_metrics_of_labels_say_that_samples_may_be_matrices(make):
+    assert make().__sklearn_tags__().input_tags.three_d_array
+
+
 # Saving and showing
 
 

@@ -82,6 +82,12 @@ def test_sums_leave_out_points_that_are_masked(offset):
     assert_allclose(sum_quartics(extended), quartic, rtol=1e-7)
 
 
+def test_sums_of_few_points_may_have_more_coordinates_than_a_block_has_points():
+    extended = np.ones((2 * 1024 + 2, 3))
+    extended[:-1] = np.random.default_rng(0).normal(size=(2 * 1024 + 1, 3))
+    assert_allclose(sum_products(extended), extended[:-1] @ extended.T, rtol=1e-12, atol=1e-12)
+
+
 def test_moments_out_of_sums_say_where_digits_were_lost():
     points = np.random.default_rng(0).normal(size=(3, 2, 400))
     points[1, 0] += 100

@@ -21,7 +21,7 @@ from spd_helpers import SIZES, stack, symmetric_stack
 
 from tatml import TATML, Blocks, io
 from tatml.features import LogEuclidean, TangentSpace, Vectorize
-from tatml.features._spd import MEANS, compute_mean, geometric_mean, power
+from tatml.features._spd import MEANS, _Gradient, compute_mean, geometric_mean, power
 
 assert_allclose = partial(np.testing.assert_allclose, rtol=1e-10)  # the default is 1e-7
 
@@ -182,6 +182,14 @@ def test_the_order_of_the_matrices_does_not_matter(seed, n, n_samples):
     X = stack(n, n_samples, seed, spread=1.0)
     order = np.random.default_rng(seed).permutation(n_samples)
     assert_allclose(mean_of(X[order]).matrix, mean_of(X).matrix, atol=1e-10)
+
+
+def test_a_step_after_which_the_gradient_is_no_smaller_is_followed_by_the_shortest():
+    """The curvature along the step is then not positive, and only its upper bound is known."""
+    last = _Gradient(np.eye(2), np.sqrt(2), 1.0, 4.0, 10.0)
+    for share, expected in ((0.5, 1.0), (1.0, 1 / 4), (2.0, 1 / 4)):
+        here = _Gradient(share * np.eye(2), share * np.sqrt(2), 1.0, 4.0, 10.0)
+        assert here.next_step(last, 1.0) == expected
 
 
 # Invariances of the transformer

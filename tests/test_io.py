@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cli_helpers import TRAIN, WINE, wine_pairs
 from numpy.testing import assert_array_equal
+from sklearn import config_context
 from sklearn.model_selection import GroupKFold, RepeatedKFold
 from sklearn.preprocessing import StandardScaler
 
@@ -105,6 +106,13 @@ def all_kinds():
         PairThreshold(preprocessor=X).fit(index, labels),
         PairThreshold(metric="precomputed").fit(index[:, 0] / 89, labels),
     ]
+
+
+def test_requests_of_metadata_are_not_saved(folder):
+    with config_context(enable_metadata_routing=True):
+        io.save_model(fitted().set_fit_request(groups=True), "model.skops")
+    requests = io.load_model("model.skops").estimator.get_metadata_routing().fit.requests
+    assert requests == {"groups": None}
 
 
 def test_every_kind_of_model_answers_the_same_after_loading(folder):

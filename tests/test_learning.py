@@ -15,7 +15,7 @@ from tatml._data.pairs import Pairs
 from tatml._learning.cross_fit import cross_fit, hold_out_samples
 from tatml._learning.labelled import LabelledSamples, make_pair_folds
 from tatml._learning.learn import learn, learn_from_labels, learn_threshold, strengths
-from tatml._learning.metric import Metric, means_of
+from tatml._learning.metric import Metric, is_one_sided, means_of
 from tatml._learning.path import path
 from tatml._learning.prepare import prepare
 from tatml._learning.priors import within_pairs
@@ -220,6 +220,14 @@ def test_parts_take_some_pairs_where_many_remain_and_all_for_sums(reduction, thi
     )
     TATML(reduction=reduction, C=100.0, random_state=0).fit(X, y)
     assert asked == [thins]
+
+
+def test_a_threshold_with_exactly_95_percent_of_both_kinds_on_one_side_is_one_sided():
+    similar = np.arange(40) % 2 == 0
+    for few in (1, 2):  # of the 20 pairs of each kind on the other side
+        far = np.where(np.arange(40) < 2 * few, 2.0, 0.5)
+        assert is_one_sided(far, similar, 1.0) == (few == 1)
+        assert is_one_sided(2.5 - far, similar, 1.0) == (few == 1)
 
 
 # The metric of an estimator

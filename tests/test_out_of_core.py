@@ -235,13 +235,13 @@ def test_a_term_in_shards_knows_whether_it_has_comparisons():
     assert sharded_term(X, None, None, None, setting, comparisons=triplets).compares
 
 
-class LargeChunks:
-    """Zeros in stored chunks of one row of 2 MiB each, and the numbers of rows of the requests."""
+class StoredZeros:
+    """Zeros in stored chunks, and the numbers of rows of the requests."""
 
-    shape, dtype, chunks = (4, 2**18), np.dtype(np.float64), (1, 2**18)
+    dtype = np.dtype(np.float64)
 
-    def __init__(self):
-        self.requests = []
+    def __init__(self, shape, chunks):
+        self.shape, self.chunks, self.requests = shape, chunks, []
 
     def __getitem__(self, rows):
         found = np.broadcast_to(0.0, self.shape)[rows]
@@ -250,9 +250,15 @@ class LargeChunks:
 
 
 def test_chunks_above_the_size_of_a_request_are_read_one_at_a_time():
-    stored = LargeChunks()
+    stored = StoredZeros((4, 2**18), (1, 2**18))  # of 2 MiB each
     assert read_rows(stored, np.arange(4)).shape == stored.shape
     assert stored.requests == [1, 1, 1, 1]
+
+
+def test_rows_of_small_chunks_are_read_in_one_request():
+    stored = StoredZeros((1000, 1), (10, 1))
+    assert read_rows(stored, np.arange(0, 1000, 3)).shape == (334, 1)
+    assert stored.requests == [334]
 
 
 def test_stored_chunks_are_decoded_a_few_at_a_time(tmp_path):

@@ -352,6 +352,13 @@ def test_rounding_errors_are_bounded_in_chunks():
     assert peak_memory(row_errors, whole, factor)[0] > features[0].nbytes / 2
 
 
+def test_rounding_errors_hold_that_of_stored_numbers_where_it_is_larger():
+    """(n + 8) u of float64 times the length, here 5, and the u of float32 for such features."""
+    for dtype, stored in ((np.float64, 0.0), (np.float32, 2.0**-24)):
+        sums = PairSums.of([np.array([[[3.0, 4.0]]], dtype)])
+        assert_allclose(row_errors(sums, [np.eye(2)]), 5 * (10 * 2.0**-53 + stored), rtol=1e-12)
+
+
 def test_no_array_of_all_differences_is_held():
     n_pairs, n, width = 10_000, 10, 40
     case = random_case([(n, width)], n_pairs=n_pairs, n_samples=60, C=1e-3)

@@ -141,6 +141,12 @@ def test_records_of_an_older_declaration_are_left_out():
     assert current_records([*new, again], "table1") == [new[0], again]
 
 
+def test_the_order_of_the_settings_makes_no_other_method():
+    old = record(0, digest="older", setting={"C": 1, "tol": 0.1})
+    new = record(1, setting={"tol": 0.1, "C": 1})
+    assert current_records([old, new], "table1") == [new]
+
+
 def test_a_failure_counts_until_the_run_succeeds():
     failed = record(0, error="no", digest="older")
     assert failed_records([failed], "table1") == [failed]

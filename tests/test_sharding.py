@@ -56,6 +56,15 @@ def test_values_gradient_and_certificate_agree():
                 assert_allclose(found, expected, **EXACT, err_msg=name)
 
 
+def test_smoothed_losses_agree():
+    case = random_case(SHAPES["two ragged"])
+    for smoothing in (0.1, 10.0):
+        whole, parts = (problem.smoothed(smoothing) for problem in (case.problem(), sharded(case)))
+        whole, parts = (problem.at(case.eyes, case.mu0) for problem in (whole, parts))
+        assert_allclose(parts.threshold_slope, whole.threshold_slope, **EXACT)
+        assert largest_difference(parts.gradient, whole.gradient) < 1e-11
+
+
 def test_the_mean_scatter_agrees():
     for name, case in every_case():
         terms = case.problem().term, sharded(case).term
