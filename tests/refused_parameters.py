@@ -267,7 +267,13 @@ WORDS = {
     "random_state": of("random_state", FIT, Value, SOURCE, "seed", -1, 1.5, 2**32, HostileRepr())
     + of("random_state", FIT, Value, SOURCE, np.random.RandomState, np.random.Generator),
     "loss": of(
-        "loss", "learn_metric", Value, "expected one of 'squared_hinge', 'logistic'", "hinge", np.eye(2), 1
+        "loss",
+        "learn_metric",
+        Value,
+        "expected one of 'squared_hinge', 'logistic'",
+        "hinge",
+        np.eye(2),
+        1,
     )
     + together(
         "learn_metric",

@@ -645,13 +645,6 @@ def test_rows_are_read_by_slices_and_by_indices(wrap):
 
 
 def test_comparisons_without_indices_are_refused_by_name():
-    with pytest.raises(TypeError, match="comparisons: index: expected"):
-        learn_metric(
-            np.eye(3), comparisons=Comparisons(None), compute=Compute(max_memory="50MB")
-        )
-
-
-def test_comparisons_without_indices_are_refused_by_name():
     place = Compute(max_memory="50MB")
     with pytest.raises(TypeError, match="comparisons: index: expected"):
         learn_metric(np.eye(3), comparisons=Comparisons(None), compute=place)
