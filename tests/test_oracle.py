@@ -49,6 +49,15 @@ def test_a_result_with_a_midpoint_keeps_its_promises(first):
     assert {seed: words for seed, words in broken.items() if words} == {}
 
 
+@pytest.mark.parametrize("seed", [3, 21])
+def test_steps_that_overshoot_where_the_logistic_loss_is_flat_are_replaced(seed):
+    """Without damped steps in their place, F grows to 1e30 in these moderate problems."""
+    problem = random_midpoint_problem(seed)
+    assert problem.loss == "logistic"
+    assert problem.regime == "moderate"
+    assert problem.learn().converged
+
+
 def test_multipliers_of_the_certificate_are_those_of_the_scatter():
     """C is so large that a last digit of ζ = q − b − o decides about 6e-4 of the gap."""
     problem = random_midpoint_problem(378)

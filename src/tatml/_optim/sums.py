@@ -704,11 +704,9 @@ def row_errors(sums: Sums, factors: Sequence[Array]) -> Array:
     """
     moved, links = _feature_errors(sums.features, factors), sums.links  # theory (Round)
     graph, xp = sums.pairs.graph, namespace(moved)
-    if graph is not None:
-        both, same = graph.summed(moved), graph.first == graph.second
-        if not sums.features.has_sums:  # a sample minus itself is exactly 0
-            both = xp.where(same, xp.zeros_like(moved[:1]), both)
-        moved = both
+    if graph is not None:  # a sample minus itself is exactly 0, and is added to itself nowhere
+        same = graph.first == graph.second
+        moved = xp.where(same, xp.zeros_like(moved[:1]), graph.summed(moved))
     return moved if links is None else links.norms(moved)
 
 

@@ -182,10 +182,10 @@ class ShardsAtPoint:
 
         For another loss, it is an upper bound for 0 ≤ θ ≤ 1: a convex function is below its chords.
         """
-        conjugates, shift = self._first_round[2], theta * self.totals.shift
+        conjugates = self._first_round[2]
         if conjugates is None:
-            return theta**2 * self.totals.conjugate + shift
-        return float(np.interp(theta, MULTIPLES, to_numpy(conjugates))) + shift
+            return theta**2 * self.totals.conjugate + theta * self.totals.shift
+        return float(np.interp(theta, MULTIPLES, to_numpy(conjugates)))
 
     def hessian(self, factors: Sequence[Array], c0: float, rng: Any = None) -> Array:
         """Return Σ_k h_k z_k z_kᵀ; with an `rng`, that of a sample."""
@@ -262,7 +262,6 @@ def evaluate_shard(
     conjugates = None
     if not term.quadratic:
         conjugates = np.array([point.conjugate(theta) for theta in MULTIPLES])
-        conjugates -= MULTIPLES * point.totals.shift
     return point.totals, None if share is None else _hessian(point, index, share), conjugates
 
 
