@@ -23,11 +23,14 @@ from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs, thin_out
 from .._optim.result import Status
+from .._verification.probabilities import fit_log_likelihood_ratio
 from .labelled import Fold, LabelledSamples
 from .metric import Metric, is_one_sided, some_of_each_kind
-from .prepare import prior_from_samples
+from .plda import center_of_classes
+from .prepare import midpoint_prior_from_samples, prior_from_samples
 from .priors import Units, WithinClasses, has_units, pair_weights, within_classes, within_pairs
 from .samples import KernelSettings, host_if_wide
+from .task import Settings
 
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
@@ -209,33 +212,33 @@ HoldOut = Callable[[KernelSettings | None], list[HeldOutPairs]]
 
 
 def choose_space(
-    settings: KernelSettings | None, prior: Any, hold_out: HoldOut
+    kernel: KernelSettings | None, settings: Settings, hold_out: HoldOut
 ) -> tuple[KernelSettings | None, Units, list[HeldOutPairs]]:
     """Return the kernel with its units, the units of the prior, and the held-out pairs.
 
     The units are those whose prior orders the held-out pairs best; without held-out pairs, those
     of the rule "auto". `hold_out` makes the pairs, in the space of a kernel if it is given one.
     """
-    candidates = [None] if settings is None else settings.candidates()
+    candidates = [None] if kernel is None else kernel.candidates()
     chosen, best = None, -1.0
     for candidate in candidates:
         parts = hold_out(candidate)
-        if not parts or (len(candidates) == 1 and not has_units(prior)):
-            return settings, "columns", parts
-        area, units = find_units(prior, parts)
+        if not parts or (len(candidates) == 1 and not has_units(settings.prior)):
+            return kernel, "columns", parts
+        area, units = find_units(settings, parts)
         if area > best:
             chosen, best = (candidate, units, parts), area
     assert chosen is not None
     return chosen
 
 
-def find_units(prior: Any, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]:
-    """Return the units of a prior whose distances order held-out pairs best, without a solver.
+def find_units(settings: Settings, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]:
+    """Return the units in which the prior of the settings orders held-out pairs best.
 
     The first value is the area under the ROC curve of these pairs.
     """
     candidates: list[Units] = ["columns"]
-    if has_units(prior):
+    if has_units(settings.prior):
         candidates.append("common")
         per_column = [
             part.within.n_observations / max(array.shape[1] for array in part.known.arrays)
@@ -244,21 +247,31 @@ def find_units(prior: Any, parts: Sequence[HeldOutPairs]) -> tuple[float, Units]
         if min(per_column) >= SAMPLES_PER_COLUMN:
             candidates.append("affine")
     areas = [
-        float(np.mean([_area_of_prior(prior, units, part) for part in parts]))
+        float(np.mean([_area_of_prior(settings, units, part) for part in parts]))
         for units in candidates
     ]
     best = int(np.argmax(areas))
     return areas[best], candidates[best]
 
 
-def _area_of_prior(prior: str, units: Units, part: HeldOutPairs) -> float:
+def _area_of_prior(settings: Settings, units: Units, part: HeldOutPairs) -> float:
     """Return the area under the ROC curve of held-out pairs; 0 where there is no such prior."""
+    within = replace(part.within, units=units)
     try:
-        W0 = prior_from_samples(prior, part.known, replace(part.within, units=units))
+        metric = metric_of_prior(settings, part.known, within)
     except ValueError:  # a block is constant in this part, or a scatter has no inverse
         return 0.0
-    distances = Metric(W0.own_factors()).distances(part.others, part.pairs.index, many=True)
-    return area_under_roc(to_numpy(distances), part.pairs.similar)
+    found = metric.dissimilarities(part.others, part.pairs.index, many=True)
+    return area_under_roc(to_numpy(found), part.pairs.similar)
+
+
+def metric_of_prior(settings: Settings, blocks: Blocks, within: WithinClasses) -> Metric:
+    """Return the metric of the prior of samples, which needs no solver."""
+    if not (settings.midpoint and isinstance(settings.prior, str)):
+        return Metric(prior_from_samples(settings.prior, blocks, within).own_factors())
+    factors = midpoint_prior_from_samples(blocks, within, settings.new_classes).own_factors()
+    M, center = len(factors) // 2, [center_of_classes(array, within) for array in blocks.arrays]
+    return Metric(factors[:M], sum_factors=factors[M:], center=[*map(to_numpy, center)])
 
 
 def area_under_roc(distances: Doubles, similar: NDArray[np.bool_]) -> float:
@@ -287,11 +300,30 @@ class FittedPart:
     part: HeldOutPairs
     known_pairs: Pairs
 
-    def ratios(self, blocks: Blocks, pairs: Pairs) -> Doubles:
-        """Return the distances of pairs of samples, divided by the threshold of the metric."""
+    def relative(self, blocks: Blocks, pairs: Pairs) -> Doubles:
+        """Return the distances of pairs divided by the threshold, or their q minus it."""
         assert self.metric.threshold is not None
-        distances = to_numpy(self.metric.distances(blocks, pairs.index, many=True))
-        return distances / self.metric.threshold
+        found = to_numpy(self.metric.dissimilarities(blocks, pairs.index, many=True))
+        threshold = self.metric.threshold
+        return found - threshold if self.metric.has_midpoint else found / threshold
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRelative:
+    """The distances of held-out pairs relative to the threshold of their part, see `FittedPart`."""
+
+    values: Doubles
+    similar: NDArray[np.bool_]
+    weights: Doubles
+
+    @classmethod
+    def of(cls, fitted: Sequence[FittedPart]) -> HeldOutRelative | None:
+        """Join the held-out pairs of the parts; None if there are fewer than 20 of a kind."""
+        similar = np.concatenate([np.zeros(0, bool), *(one.part.pairs.similar for one in fitted)])
+        if min(similar.sum(), (~similar).sum()) < LEAST_HELD_OUT:
+            return None
+        values = np.concatenate([one.relative(one.part.others, one.part.pairs) for one in fitted])
+        return cls(values, similar, np.concatenate([pair_weights(one.part.pairs) for one in fitted]))
 
 
 def cross_fit(
@@ -301,9 +333,10 @@ def cross_fit(
     fit: Callable[[HeldOutPairs, Pairs], Metric],
     thins: bool = False,
 ) -> tuple[Metric, list[FittedPart]]:
-    """Multiply a threshold by the factor that is best for the held-out pairs of the parts, if any.
+    """Correct a threshold by held-out pairs of the parts, if there are any.
 
-    `fit` learns the metric of a part from the pairs that lie in it; with `thins`, from some of
+    That of a distance is multiplied by the best factor. With midpoints, the threshold is where the
+    log-likelihood ratio of held-out pairs, a linear function of q, is zero. `fit` learns the metric of a part from the pairs that lie in it; with `thins`, from some of
     these where many remain. A part with pairs of one kind only is left out, and one that does not
     allow the fit: a block may be constant in it. After an interrupt, the threshold stays. Returns
     what was learnt from the parts, too.
@@ -320,23 +353,25 @@ def cross_fit(
             found = fit(part, known)
         except ValueError:
             continue
-        if found.threshold:
+        if found.threshold or found.has_midpoint:
             fitted.append(FittedPart(found, part, known))
-    return metric.with_factor(find_threshold_factor(fitted)), fitted
+    held_out = HeldOutRelative.of(fitted)
+    if held_out is None:
+        return metric, fitted
+    if not metric.has_midpoint:
+        return metric.with_factor(find_threshold_factor(held_out)), fitted
+    ratio = fit_log_likelihood_ratio(held_out.values, held_out.similar, held_out.weights)
+    return metric.with_likelihood_ratio(*map(float, ratio)) if ratio[1] > 0 else metric, fitted
 
 
-def find_threshold_factor(fitted: Sequence[FittedPart]) -> float | None:
+def find_threshold_factor(held_out: HeldOutRelative) -> float:
     """Return the factor of the threshold that predicts held-out pairs best.
 
     The distances of each model are divided by its own threshold. The weighted accuracy is smoothed
-    over the factors, since few pairs make it rough. Return None with fewer than 20 pairs of a kind.
-    Return 1 if the best factor has nearly all pairs on one side: they then favour no threshold.
+    over the factors, since few pairs make it rough. Return 1 if the best factor has nearly all
+    pairs on one side: they then favour no threshold.
     """
-    similar = np.concatenate([np.zeros(0, bool), *(one.part.pairs.similar for one in fitted)])
-    if min(similar.sum(), (~similar).sum()) < LEAST_HELD_OUT:
-        return None
-    ratios = np.concatenate([one.ratios(one.part.others, one.part.pairs) for one in fitted])
-    weights = np.concatenate([pair_weights(one.part.pairs) for one in fitted])
+    ratios, weights, similar = held_out.values, held_out.weights, held_out.similar
     factor = _best_factor(ratios, weights, similar, FACTORS)
     if factor in (FACTORS[0], FACTORS[-1]):
         useful = np.clip(ratios, *MOST_EXTREME)
@@ -349,21 +384,22 @@ def find_threshold_factor(fitted: Sequence[FittedPart]) -> float | None:
 def suits_new_pairs_alone(fitted: Sequence[FittedPart]) -> bool:
     """Return whether the factor separates held-out pairs, but not those that models learn from.
 
-    With many features, training pairs may all be closer than a threshold that suits new pairs.
+    With many features, training pairs may all be closer than a threshold that suits new pairs. A
+    threshold of midpoints separates held-out pairs if it comes from them.
     """
-    factor = find_threshold_factor(fitted)
-    if factor is None:
+    held_out = HeldOutRelative.of(fitted)
+    if held_out is None:
         return False
-    new, old = [], []
+    if fitted[0].metric.has_midpoint:
+        return True
+    factor, old = find_threshold_factor(held_out), []
     for one in fitted:
-        some, judged = some_of_each_kind(one.known_pairs), one.part.pairs
-        new.append((one.ratios(one.part.others, judged), judged.similar))
-        old.append((one.ratios(one.part.known, some), some.similar))
-    one_sided = []
-    for pairs in (old, new):
-        ratios, similar = zip(*pairs, strict=True)
-        one_sided.append(is_one_sided(np.concatenate(ratios), np.concatenate(similar), factor))
-    return one_sided == [True, False]
+        some = some_of_each_kind(one.known_pairs)
+        old.append((one.relative(one.part.known, some), some.similar))
+    values, similar = map(np.concatenate, zip(*old, strict=True))
+    return is_one_sided(values, similar, factor) and not is_one_sided(
+        held_out.values, held_out.similar, factor
+    )
 
 
 def _best_factor(

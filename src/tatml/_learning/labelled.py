@@ -31,6 +31,7 @@ from .task import Settings
 Fold = tuple[Indices, Indices]  # the rows of the training samples, and of the test samples
 MOST_FOLDS = 5
 LARGE_CLASS = 20  # samples; for classes of this size, three folds are enough
+CLASS_FOLDS, LEAST_CLASSES = 3, 6  # folds of classes have two classes at least
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,34 @@ def make_pair_folds(
             return []
         splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=0)
         folds = _split(splitter, labels, units)
+    return [fold for fold in folds if all(gives_pairs(labels[r], units[r]) for r in fold)]
+
+
+def folds_of(samples: LabelledSamples, settings: Settings) -> list[Fold]:
+    """Return folds of samples for pairs that are held out; folds of classes for new classes.
+
+    Fewer than six classes make no folds of classes: then they are of samples.
+    """
+    labels, groups = samples.labels, samples.groups
+    if settings.new_classes and len(np.unique(labels)) >= LEAST_CLASSES:
+        folds = _class_folds(labels, groups)
+        if folds:
+            return folds
+    return make_pair_folds(labels, groups)
+
+
+def _class_folds(labels: Indices, groups: Indices | None) -> list[Fold]:
+    """Return folds with the samples of some classes as the test samples.
+
+    Training samples of a group that has test samples are left out.
+    """
+    present, number = np.unique(labels, return_inverse=True)
+    fold = np.random.RandomState(0).permutation(len(present))[number] % CLASS_FOLDS
+    units, folds = np.arange(len(labels)) if groups is None else groups, []
+    for k in range(CLASS_FOLDS):
+        test = fold == k
+        train = ~test & ~np.isin(units, units[test])
+        folds.append((np.flatnonzero(train), np.flatnonzero(test)))
     return [fold for fold in folds if all(gives_pairs(labels[r], units[r]) for r in fold)]
 
 

@@ -18,7 +18,7 @@ from .._data.pairs import Pairs, link_pairs
 from .._data.sampling import count_violated, nearest_rows, neighbor_triplets
 from .._optim.losses import comparison_hinge, join_losses
 from .._optim.problem import LogDetProblem, pair_term, squared_hinge
-from .._optim.result import Result, Status, host_result, learnt_b0, place_result
+from .._optim.result import Result, Status, host_result, learnt_b0, place_result, with_midpoint
 from .._optim.solvers import Newton
 from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
@@ -40,7 +40,7 @@ from .labelled import (
     count_all_pairs,
     draw,
     draw_random,
-    make_pair_folds,
+    folds_of,
     sums_in_tiles,
 )
 from .metric import (
@@ -56,11 +56,13 @@ from .metric import (
 )
 from .prepare import (
     MetricPrior,
+    Prepared,
     describe_axes,
     describe_spans,
     prepare,
     prior_from_samples,
 )
+from .plda import center_of_classes
 from .priors import (
     IDENTICAL,
     PriorName,
@@ -123,6 +125,8 @@ def solve(
 def metric_of(found: Result, prior: MetricPrior, task: Task, settings: Settings) -> Metric:
     """Return the metric of what a solver found for a task."""
     keeps = settings.keeps_spans
+    if settings.midpoint:
+        return _midpoint_metric(found, prior, task, keeps)
     factors = factors_of(found.L, prior, task.counted, settings.n_components, keeps)
     if keeps:
         return Metric(factors, result=found)
@@ -138,6 +142,18 @@ def metric_of(found: Result, prior: MetricPrior, task: Task, settings: Settings)
     return Metric(factors, center=center, result=result, prior=prior.full())
 
 
+def _midpoint_metric(found: Result, prior: MetricPrior, task: Task, keeps: bool) -> Metric:
+    """Return the metric of differences and sums; the spans of wide blocks stay in their form."""
+    factors, M = prior.factors(found.L), prior.n_blocks
+    center = [center_of_classes(array, task.within) for array in task.blocks.arrays]
+    host = [to_numpy(middle).astype(np.float64, copy=False) for middle in center]
+    metric = Metric(factors[:M], sum_factors=factors[M:], center=host, result=found)
+    if keeps:
+        return metric
+    result = with_midpoint(prior.full_result(found), host)
+    return replace(metric, result=result, prior=prior.full() if prior.is_small else None)
+
+
 def learn(task: Task, settings: Settings) -> Metric:
     """Learn the metric of pairs, and the threshold that belongs to the same minimum.
 
@@ -148,6 +164,8 @@ def learn(task: Task, settings: Settings) -> Metric:
     metric = metric_of(found, prior, task, settings)
     pairs: Any = task.rows
     b0 = learnt_b0(found)
+    if settings.midpoint:
+        return replace(metric, b0=b0, threshold=b0, pairs=pairs)
     if settings.n_components is not None and problem.learns_threshold:  # then pairs are listed
         squared = to_numpy(metric.distances(task.blocks, pairs.index)) ** 2
         strength = problem.c0 / float(problem.xp.sum(problem.pairs.loss.weight))
@@ -160,20 +178,36 @@ def pair_problem(task: Task, settings: Settings) -> tuple[LogDetProblem, MetricP
     loss: Any
     if isinstance(task.rows, AllPairs):
         c, c0 = strengths(count_all_pairs(task.rows), settings)
-        loss = LossSetting(c, settings.margin)
+        loss = loss_setting(c, settings)
     else:
         assert isinstance(task.rows, Pairs)
         c, c0 = strengths(float(np.sum(pair_weights(task.rows))), settings)
-        loss = squared_hinge(task.rows, c, settings.margin)
+        loss = loss_setting(c, settings).loss_of(task.rows)
     prepared = prepare(task, loss, settings)
+    return replace(prepared.problem, c0=c0, mu0=_mu0(prepared, settings)), prepared.prior
+
+
+def loss_setting(c: float, settings: Settings) -> LossSetting:
+    """Return the loss of pairs with the weight c."""
+    setting = LossSetting(c, settings.margin)
+    if settings.is_logistic:
+        return setting._replace(loss="logistic")
+    return setting._replace(loss="additive_hinge") if settings.midpoint else setting
+
+
+def _mu0(prepared: Prepared, settings: Settings) -> float:
+    """Return what the threshold is pulled to, or fixed at, in squared units."""
     centre = settings.given_threshold
     centre = settings.threshold_prior if centre is None else centre
+    if settings.midpoint:
+        ratio = prepared.prior.log_ratio
+        given = prepared.mean_distance if ratio is None else ratio
+        return given if centre is None else centre
     if centre is None:
         if not prepared.mean_distance > 0:
             raise ValueError(f"{settings.samples_name}: {IDENTICAL}")
         centre = sqrt(prepared.mean_distance)
-    mu0 = b0_of(centre, settings.margin)
-    return replace(prepared.problem, c0=c0, mu0=mu0), prepared.prior
+    return b0_of(centre, settings.margin)
 
 
 def strengths(total: float, settings: Settings) -> tuple[float, float]:
@@ -216,9 +250,9 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
     samples = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
     folds: list[Fold] = []
     if settings.cross_fits or has_units(settings.prior) or kernel is not None:
-        folds = make_pair_folds(samples.labels, samples.groups)
+        folds = folds_of(samples, settings)
     hold_out = partial(hold_out_samples, samples, folds)
-    kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
+    kernel, units, parts = choose_space(kernel, settings, hold_out)
     samples, within, kernel_map = map_labelled(samples, kernel, settings, units)
     blocks, rows = samples.blocks, draw(samples, settings, within)
     metric = replace(learn(Task(blocks, rows, within), settings), units=units)
@@ -252,7 +286,7 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
     def hold_out(space: KernelSettings | None) -> list[HeldOutPairs]:
         return hold_out_pairs(distinct, pairs, space) if needed else []
 
-    kernel, units, parts = choose_space(kernel, settings.prior, hold_out)
+    kernel, units, parts = choose_space(kernel, settings, hold_out)
     mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
     within = replace(within_pairs(mapped, pairs, n_images), units=units)
     metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
@@ -352,7 +386,7 @@ def warn_unless_separating(
     """
     some = some_of_each_kind(pairs)
     used, index = np.unique(some.index, return_inverse=True)
-    distances = to_numpy(metric.distances(blocks[used], index.reshape(-1, 2)))
+    distances = to_numpy(metric.dissimilarities(blocks[used], index.reshape(-1, 2)))
     assert metric.threshold is not None
     one_sided = is_one_sided(distances, some.similar, metric.threshold)
     if one_sided and not suits_new_pairs_alone(fitted):
@@ -434,7 +468,7 @@ def learn_from_neighbors(
         if settings.learns_threshold:
             inner, parts = for_parts(settings), []
             if settings.cross_fits:
-                folds = make_pair_folds(samples.labels, samples.groups)
+                folds = folds_of(samples, settings)
                 parts = hold_out_samples(given, folds, kernel)
 
             def fit(part: HeldOutPairs, known: Pairs) -> Metric:

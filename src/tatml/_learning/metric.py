@@ -1,9 +1,9 @@
-"""`Metric`: a learnt distance with its threshold; embeddings of samples, distances of pairs."""
+"""`Metric`: a learnt distance or score with its threshold; embeddings, and distances of pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from math import prod, sqrt
 from typing import Any
 
@@ -36,24 +36,30 @@ LEAST_ACCURACY = 0.6  # balanced accuracy of a threshold that is worth naming
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """A learnt distance with its threshold.
+    """A learnt distance with its threshold; with midpoints, a score in place of the distance.
 
     Parameters
     ----------
     factors : list of M arrays or SpanFactor
         The linear map of each block, after which the distance is Euclidean.
+    sum_factors : list of M arrays or SpanFactor, or an empty sequence
+        With midpoints, the linear map of each block of sums.
     kernel_map : KernelMap, optional
         The space that `factors` apply to.
     center : list of M arrays or None, or an empty sequence
         The means of the samples, which are subtracted before distances are computed: samples far
-        from the origin lose digits otherwise.
+        from the origin lose digits otherwise. With midpoints, what is subtracted before samples are
+        added.
     result : Result, optional
         What the solver returned, in the coordinates of the data.
     prior : list of M arrays, optional
         W0; None where it is too large.
     b0, threshold, threshold_factor : float, optional
         The threshold in squared units, in those of the distance, and the factor between the second
-        and the threshold that belongs to b0.
+        and the threshold that belongs to b0. With midpoints, the first two are in units of q, and
+        there is no factor.
+    likelihood_ratio : array([a, s]), optional
+        With midpoints: a − s q is the log-likelihood ratio of new pairs.
     pairs : Pairs or AllPairs, optional
         The pairs that the metric was learnt from; `AllPairs` if there is no list of them.
     units : {"columns", "common", "affine"}
@@ -61,6 +67,8 @@ class Metric:
     """
 
     factors: Sequence[Factor]
+    _: KW_ONLY
+    sum_factors: Sequence[Factor] = ()
     kernel_map: KernelMap | None = None
     center: Center = ()
     result: Result | None = None
@@ -68,6 +76,7 @@ class Metric:
     b0: float | None = None
     threshold: float | None = None
     threshold_factor: float | None = None
+    likelihood_ratio: Doubles | None = None
     pairs: Pairs | AllPairs | None = None
     units: Units | None = None
 
@@ -84,12 +93,45 @@ class Metric:
         """Return one row per sample, with the learnt distance as Euclidean distance."""
         return embed_blocks(self.factors, self.mapped(samples, place))
 
+    @property
+    def has_midpoint(self) -> bool:
+        """Whether there is a score of differences and sums, and no distance."""
+        return len(self.sum_factors) > 0
+
     def block_distances(self, samples: Blocks, index: Indices) -> Doubles:
-        """Return the part of each block in the squared distances, shape (n_blocks, n_pairs)."""
+        """Return the part of each block in the squared distances, or in q, (n_blocks, n_pairs)."""
         arrays = self.mapped(samples).arrays
         center = self.center or [None] * len(arrays)
-        parts = zip(self.factors, arrays, center, strict=True)
-        return np.stack([squared_distances(A, array, index, mean) for A, array, mean in parts])
+        parts = list(zip(self.factors, arrays, center, strict=True))
+        found = np.stack([squared_distances(A, array, index, mean) for A, array, mean in parts])
+        for m, (R, (_, array, mean)) in enumerate(zip(self.sum_factors, parts, strict=False)):
+            found[m] -= squared_sums(R, array, index, mean)
+        return found
+
+    def dissimilarities(
+        self, samples: Blocks, index: Indices, place: Array | None = None, many: bool = False
+    ) -> Array:
+        """Return what the threshold is compared with: distances of index pairs, or their q."""
+        if not self.has_midpoint:
+            return self.distances(samples, index, place, many)
+        mapped = self.mapped(samples, place)
+        if any(isinstance(array, SparseBlock) for array in mapped.arrays):
+            return self.block_distances(samples, index).sum(axis=0)
+        of_differences = row_squares(embed_blocks(self.factors, mapped, self.center), index)
+        return of_differences - row_squares(
+            embed_blocks(self.sum_factors, mapped, self.center), index, sign=-1
+        )
+
+    def search_rows(self, samples: Blocks, place: Array | None = None) -> tuple[Array, Array]:
+        """Return rows u and v of the samples: −q of two samples is the product of u of one and v of
+        the other, with midpoints.
+        """
+        mapped = self.mapped(samples, place)
+        A, R = (embed_blocks(f, mapped, self.center) for f in (self.factors, self.sum_factors))
+        xp = namespace(A)
+        own = (xp.linalg.vecdot(A, A) - xp.linalg.vecdot(R, R))[:, None]  # theory (Search)
+        both, one = sqrt(2) * xp.concat([A, R], axis=1), xp.ones_like(own)
+        return xp.concat([both, -own, one], axis=1), xp.concat([both, one, -own], axis=1)
 
     def distances(
         self, samples: Blocks, index: Indices, place: Array | None = None, many: bool = False
@@ -121,6 +163,15 @@ class Metric:
             return self
         assert self.threshold is not None
         return replace(self, threshold_factor=factor, threshold=factor * self.threshold)
+
+    def with_likelihood_ratio(self, intercept: float, slope: float) -> Metric:
+        """Return the metric with the log-likelihood ratio `intercept` − `slope` (q − threshold).
+
+        It is zero at the new threshold.
+        """
+        assert self.threshold is not None
+        a = intercept + slope * self.threshold
+        return replace(self, threshold=a / slope, likelihood_ratio=np.array([a, slope]))
 
 
 def means_of(blocks: Blocks, n_images: int = 0) -> Center:
@@ -199,13 +250,21 @@ def row_distances(
     rows: NDArray[np.float64], index: NDArray[np.intp], chunk_numbers: int = CHUNK_NUMBERS
 ) -> NDArray[np.float64]:
     """Return the Euclidean distances of pairs of rows, computed in chunks."""
-    xp, distances = namespace(rows), [rows[:0, 0]]
+    return namespace(rows).sqrt(row_squares(rows, index, chunk_numbers=chunk_numbers))
+
+
+def row_squares(
+    rows: Array, index: Indices, sign: int = 1, chunk_numbers: int = CHUNK_NUMBERS
+) -> Array:
+    """Return ‖x − y‖² of pairs of rows, or ‖x + y‖² for the sign −1, computed in chunks."""
+    xp, squares = namespace(rows), [rows[:0, 0]]
     step = max(1, chunk_numbers // max(1, rows.shape[1]))
     for start in range(0, len(index), step):
         first, second = (asarray(side, rows) for side in index[start : start + step].T)
-        difference = xp.take(rows, first, axis=0) - xp.take(rows, second, axis=0)
-        distances.append(xp.sqrt(xp.linalg.vecdot(difference, difference)))
-    return xp.concat(distances)
+        one, other = xp.take(rows, first, axis=0), xp.take(rows, second, axis=0)
+        combined = one - other if sign > 0 else one + other
+        squares.append(xp.linalg.vecdot(combined, combined))
+    return xp.concat(squares)
 
 
 def check_distances(
@@ -251,7 +310,14 @@ def squared_distances(
     """Return the part of one block in the squared distances of pairs."""
     if isinstance(A, SpanFactor) and isinstance(array, SparseBlock) and A.span.whitening is None:
         return A.squared_distances(array, index)
-    return row_distances(apply_factor(A, array, mean), index) ** 2
+    return row_squares(apply_factor(A, array, mean), index)
+
+
+def squared_sums(A: Factor, array: Any, index: Indices, mean: Doubles) -> Doubles:
+    """Return ‖A(x + y − 2 mean)‖² of one block and pairs of samples x and y."""
+    if isinstance(A, SpanFactor) and isinstance(array, SparseBlock):
+        return A.squared_sums(array, index, mean)
+    return row_squares(apply_factor(A, array, mean), index, sign=-1)
 
 
 # Thresholds of given distances, by TATML's criterion

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 
+from .._data.blocks import Blocks
 from .._data.pairs import Pairs
 from .._data.sampling import balanced, thin_out
-from .._optim.problem import squared_hinge
 from .._optim.solvers import raising
 from .cross_fit import area_under_roc, choose_space, hold_out_samples
-from .labelled import Fold, LabelledSamples, draw_random, draw_some, make_pair_folds
-from .learn import metric_of, pair_problem, solve, strengths
+from .labelled import Fold, LabelledSamples, draw_random, draw_some, folds_of
+from .learn import loss_setting, metric_of, pair_problem, solve, strengths
 from .metric import Metric, row_distances
 from .priors import Units, has_units, pair_weights, within_classes
 from .samples import KernelSettings, read_kernel
@@ -50,15 +51,18 @@ LearningSpace = tuple[KernelSettings | None, Units]  # the kernel, and the units
 
 def choose_spaces(candidates: Sequence[Settings], samples: LabelledSamples) -> list[LearningSpace]:
     """Return the space of each candidate, chosen once for all folds."""
-    folds = make_pair_folds(samples.labels, samples.groups)
-    hold_out = cache(partial(hold_out_samples, samples, folds))
+    hold_outs = {}
+    for new_classes in {settings.new_classes for settings in candidates}:
+        folds = folds_of(samples, replace(candidates[0], new_classes=new_classes))
+        hold_outs[new_classes] = cache(partial(hold_out_samples, samples, folds))
     spaces: list[LearningSpace] = []
     for settings in candidates:
+        hold_out = hold_outs[settings.new_classes]
         kernel = read_kernel(settings.kernel, samples.blocks)
         if kernel is None and not has_units(settings.prior):
             spaces.append((None, "columns"))
         else:
-            spaces.append(choose_space(kernel, settings.prior, hold_out)[:2])
+            spaces.append(choose_space(kernel, settings, hold_out)[:2])
     return spaces
 
 
@@ -73,7 +77,7 @@ def path(task: Task, settings: Settings, Cs: Sequence[float]) -> Iterator[tuple[
     found = None
     for C in sorted(Cs):
         c, c0 = strengths(total, replace(settings, C=C))
-        loss = squared_hinge(task.rows, c, settings.margin).placed(like)
+        loss = loss_setting(c, settings).loss_of(task.rows).placed(like)
         found = solve(problem.with_loss(loss, c0), prior, settings, init=found)
         yield C, metric_of(found, prior, task, settings)
 
@@ -123,28 +127,50 @@ def _make_scorer(
     pairs = draw_random(held_out.renumbered(), settings) if share < 1 else None
 
     def score(metric: Metric) -> float:
-        wanted, total = metric.embed(held_out.blocks), 0.0
+        rows, wanted, total = _rows_of(metric, known.blocks, held_out.blocks, share > 0)
         if share > 0:
-            found = predict_knn(metric.embed(known.blocks), known.labels, wanted, k)
+            found = predict_knn(rows, known.labels, wanted, k, by_products=metric.has_midpoint)
             total += share * float(np.mean(found == held_out.labels))
         if pairs is not None:
-            area = area_under_roc(row_distances(wanted, pairs.index), pairs.similar)
-            total += (1 - share) * area
+            if metric.has_midpoint:
+                measured = metric.dissimilarities(held_out.blocks, pairs.index)
+            else:
+                measured = row_distances(wanted, pairs.index)
+            total += (1 - share) * area_under_roc(measured, pairs.similar)
         return total
 
     return score
 
 
+def _rows_of(metric: Metric, known: Blocks, held_out: Blocks, both: bool) -> tuple[Any, Any]:
+    """Return rows of both samples for `predict_knn`; those of the first only if they are needed."""
+    if metric.has_midpoint:
+        return metric.search_rows(known)[1] if both else None, metric.search_rows(held_out)[0]
+    return metric.embed(known) if both else None, metric.embed(held_out)
+
+
 def predict_knn(
-    known: NDArray, labels: NDArray, wanted: NDArray, k: int, chunk_rows: int = CHUNK_ROWS
+    known: NDArray,
+    labels: NDArray,
+    wanted: NDArray,
+    k: int,
+    chunk_rows: int = CHUNK_ROWS,
+    by_products: bool = False,
 ) -> NDArray:
-    """Predict like KNeighborsClassifier, without the cost of setting one up for every C."""
+    """Predict like KNeighborsClassifier, without the cost of setting one up for every C.
+
+    Neighbours are the nearest rows, or with `by_products` those with the largest inner product.
+    """
     found = np.empty(len(wanted), dtype=labels.dtype)
-    centre = known.mean(axis=0)  # squares lose all digits far from the origin
-    known, wanted = known - centre, wanted - centre
+    if not by_products:
+        centre = known.mean(axis=0)  # squares lose all digits far from the origin
+        known, wanted = known - centre, wanted - centre
     for start in range(0, len(wanted), chunk_rows):
         chunk = wanted[start : start + chunk_rows]
-        distances = euclidean_distances(chunk, known, squared=True)
+        if by_products:
+            distances = -chunk @ known.T
+        else:
+            distances = euclidean_distances(chunk, known, squared=True)
         nearest = labels[np.argpartition(distances, k - 1, axis=1)[:, :k]]
         votes = np.stack([np.sum(nearest == label, axis=1) for label in range(labels.max() + 1)])
         found[start : start + chunk_rows] = np.argmax(votes, axis=0)

@@ -33,6 +33,7 @@ from .._optim.result import Result
 from .._optim.terms import Term
 from .._sharding.all_pairs import AllPairs
 from .._sharding.chunks import sharded_term
+from .plda import center_of_classes, plda_in_units, plda_of_block
 from .priors import (
     WithinClasses,
     around_mean,
@@ -64,7 +65,8 @@ class Prepared:
     prior : MetricPrior
         W0, and the way back to the coordinates of the data.
     scatter : list of M arrays
-        The mean of ΔΔᵀ over the pairs, in the coordinates of the problem.
+        The mean of ΔΔᵀ over the pairs, in the coordinates of the problem. With midpoints, that of
+        −ΣΣᵀ follows.
     """
 
     problem: LogDetProblem
@@ -73,9 +75,9 @@ class Prepared:
 
     @property
     def mean_distance(self) -> float:
-        """The mean squared distance of the pairs under the prior."""
+        """The mean squared distance of the pairs under the prior; with midpoints, their mean q."""
         products = zip(self.prior.matrices, self.scatter, strict=True)
-        return float(np.mean([np.sum(W0 * S) for W0, S in products]))
+        return float(sum(np.sum(W0 * S) for W0, S in products)) / self.prior.n_blocks
 
 
 def prepare(task: Task, loss: Any, settings: Settings) -> Prepared:
@@ -86,16 +88,33 @@ def prepare(task: Task, loss: Any, settings: Settings) -> Prepared:
     kind, blocks, within = settings.prior, task.blocks, task.within
     components_per_block(settings.n_components, blocks.block_shapes)  # before the solver
     squares = partial(_mean_squares, task, loss)
-    reduced = reduce_blocks(kind, blocks, within, squares, task.counted, not settings.keeps_spans)
+    reduced = reduce_blocks(
+        kind,
+        blocks,
+        within,
+        squares,
+        task.counted,
+        accurate=not settings.keeps_spans,
+        midpoint=settings.midpoint,
+    )
     in_tiles = isinstance(task.rows, AllPairs)  # which are summed on the host
     samples = reduced.blocks if in_tiles else place_blocks(reduced.blocks, settings.place)
+    center = None
+    if settings.midpoint:
+        center = [center_of_classes(array, within) for array in samples.arrays]
     term: Term
     if isinstance(task.rows, AllPairs):
-        term = sharded_term(samples, task.rows, None, None, loss)
+        midpoint = False if center is None else center
+        term = sharded_term(samples, task.rows, None, None, loss, midpoint=midpoint)
     else:
-        term = pair_term(samples, task.rows, loss)
+        term = pair_term(samples, task.rows, loss, center=center)
     scatter = term.mean_scatter(task.share)
-    prior = prior_of(kind, reduced, scatter, settings.samples_name)
+    if reduced.matrices is None:
+        check_differ(kind, scatter[: blocks.n_blocks], settings.samples_name)
+    if settings.midpoint:
+        prior = midpoint_prior(reduced, settings.new_classes)
+    else:
+        prior = prior_of(kind, reduced, scatter)
     problem = LogDetProblem.of(term, prior=[placed(W0, term.like) for W0 in prior.matrices])
     return Prepared(problem, prior, scatter)
 
@@ -147,12 +166,7 @@ def _mean_squares(task: Task, loss: Any, m: int) -> Doubles:
 
 def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> MetricPrior:
     """Return the prior of samples, scaled to their distances from the mean."""
-
-    def over_samples(m: int) -> Doubles:
-        array = blocks.arrays[m]
-        return array.shape[2] * row_variances(array)[1]
-
-    reduced = reduce_blocks(prior, blocks, within, over_samples, accurate=False)
+    reduced = _reduce_to_samples(prior, blocks, within)
     scatter = []
     for array in reduced.blocks.arrays:
         S = array.shape[2] * mean_square(around_mean(array))
@@ -160,7 +174,26 @@ def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> M
         if np.trace(S) <= ROUNDING * size and np.all(is_constant(array)):
             S[:] = 0.0  # of a constant block, whose mean is rounded
         scatter.append(S)
+    if reduced.matrices is None:
+        check_differ(prior, scatter, "X")
     return prior_of(prior, reduced, scatter)
+
+
+def midpoint_prior_from_samples(
+    blocks: Blocks, within: WithinClasses, new_classes: bool
+) -> MetricPrior:
+    """Return the prior of differences and sums of samples."""
+    return midpoint_prior(_reduce_to_samples("discriminant", blocks, within), new_classes)
+
+
+def _reduce_to_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> ReducedBlocks:
+    """Replace wide blocks by the coordinates of the samples in their span, without pairs."""
+
+    def over_samples(m: int) -> Doubles:
+        array = blocks.arrays[m]
+        return array.shape[2] * row_variances(array)[1]
+
+    return reduce_blocks(prior, blocks, within, over_samples, accurate=False)
 
 
 # The span of wide blocks
@@ -206,11 +239,22 @@ class MetricPrior:
         The span of each wide block, with its ω; None for other blocks.
     samples : Blocks
         The reduced samples.
+    midpoint : bool
+        Whether the matrices of the sums follow those of the differences, with the same spans.
+    log_ratio : float, optional
+        κ of a prior that is a log-likelihood ratio, see `Plda`.
     """
 
     matrices: list[Doubles]
     spans: tuple[Span | None, ...]
     samples: Blocks
+    midpoint: bool = False
+    log_ratio: float | None = None
+
+    @property
+    def n_blocks(self) -> int:
+        """M, the number of matrices of differences."""
+        return len(self.matrices) // (2 if self.midpoint else 1)
 
     @property
     def is_small(self) -> bool:
@@ -219,10 +263,10 @@ class MetricPrior:
 
     def factors(self, L: Sequence[Doubles]) -> list[Doubles | SpanFactor]:
         """Return A_m = L_mᵀ/√M; of wide blocks, the map of the whole block."""
-        scale, factors = sqrt(len(L)), []
+        scale, factors = sqrt(self.n_blocks), []
         for span, lower in zip(self.spans, L, strict=True):
             if span is None:
-                factors.append(np.ascontiguousarray(lower.T) / np.sqrt(len(L)))
+                factors.append(np.ascontiguousarray(lower.T) / scale)
             else:
                 # With the symmetric root, a map does not depend on the basis of the span.
                 vectors, values, _ = np.linalg.svd(lower)
@@ -275,6 +319,7 @@ def reduce_blocks(
     over_pairs: Callable[[int], Doubles],
     counted: Blocks | None = None,
     accurate: bool = True,
+    midpoint: bool = False,
 ) -> ReducedBlocks:
     """Replace the wide blocks of samples by their coordinates in the span.
 
@@ -294,11 +339,20 @@ def reduce_blocks(
         Whether to compute the basis by a QR decomposition, in which directions of any size keep
         their digits. By the Gram matrix of the samples, which is faster, those below 1e-6 of the
         largest count as outside the span.
+    midpoint : bool
+        Whether a given prior has matrices of sums, too, which wide blocks then must not have: the
+        span would be another one.
     """
     counted = blocks if counted is None else counted
     sizes, given = [n for n, _ in blocks.block_shapes], None
     if not isinstance(prior, str):
+        sizes *= 2 if midpoint else 1
         given = check_prior(fetched(prior), sizes, fetched(blocks[:1]).arrays[0])
+        if midpoint and any(map(is_wide, blocks.arrays)):
+            raise ValueError(
+                "prior: expected 'discriminant' with a midpoint and more columns than samples, got "
+                "matrices"
+            )
     arrays, deviations = list(blocks.arrays), list(within.deviations)
     spans: list[Span | None] = [None] * len(arrays)
     varying = [np.ones(n, dtype=bool) for n in sizes]
@@ -335,12 +389,8 @@ def _variances_within(within: WithinClasses, m: int, array: NDArray[np.floating]
     return mean_squares(within.of_block(m, array))
 
 
-def prior_of(
-    prior: Any, reduced: ReducedBlocks, scatter: Sequence[Doubles], samples_name: str = "X"
-) -> MetricPrior:
+def prior_of(prior: Any, reduced: ReducedBlocks, scatter: Sequence[Doubles]) -> MetricPrior:
     """Return the prior of reduced samples, given the mean of ΔΔᵀ over their pairs."""
-    if reduced.matrices is None:
-        check_differ(prior, scatter, samples_name)
     matrices, spans, within = [], [], reduced.within
     counted = reduced.blocks[: len(reduced.given)]  # they come first
     for m, (span, S) in enumerate(zip(reduced.spans, scatter, strict=True)):
@@ -359,6 +409,29 @@ def prior_of(
         matrices.append(W0)
         spans.append(span)
     return MetricPrior(matrices, tuple(spans), counted)
+
+
+def midpoint_prior(reduced: ReducedBlocks, new_classes: bool) -> MetricPrior:
+    """Return the prior of differences and sums of reduced samples."""
+    if reduced.matrices is not None:
+        spans = reduced.spans * 2
+        return MetricPrior(reduced.matrices, spans, reduced.blocks, midpoint=True)
+    of_blocks, spans, within = [], [], reduced.within
+    counted = reduced.blocks[: len(reduced.given)]  # they come first
+    for m, span in enumerate(reduced.spans):
+        if span is None:
+            of_blocks.append(plda_of_block(reduced.given.arrays[m], within, new_classes, m))
+        else:
+            array, varies = counted.arrays[m], reduced.varies[m]
+            rows = around_mean(array), within.of_block(m, array)
+            prior, outside, constant = plda_in_units(array, *rows, within, varies, new_classes, m)
+            unit = np.where(varies, span.unit, span.unit * sqrt(outside / constant))
+            of_blocks.append(prior)
+            span = replace(span, unit=unit, outside=outside)
+        spans.append(span)
+    matrices = [*(prior.W0 for prior in of_blocks), *(prior.V0 for prior in of_blocks)]
+    log_ratio = float(np.mean([prior.log_ratio for prior in of_blocks]))
+    return MetricPrior(matrices, tuple(spans) * 2, counted, midpoint=True, log_ratio=log_ratio)
 
 
 def describe_axes(prior: MetricPrior, L: Sequence[Doubles], factors: Sequence[Any]) -> list[str]:

@@ -200,6 +200,10 @@ class WithinClasses:
         Computes the variance within classes of each column of a sparse table of the samples.
     n_images : int
         The number of blocks, at the end, that are images of a kernel, with one common unit.
+    labels : int array of shape (n_samples,), optional
+        The classes of the samples, if they are known.
+    pairs : Pairs, optional
+        The pairs of samples that are known otherwise.
     """
 
     deviations: Sequence[Array | None]
@@ -208,6 +212,8 @@ class WithinClasses:
     of: Callable[[Array], Array] | None = None
     variances_of: Callable[[SparseBlock], Doubles] | None = None
     n_images: int = 0
+    labels: Indices | None = None
+    pairs: Pairs | None = None
 
     def of_block(self, m: int, array: Array) -> Array:
         """Return the deviations of block m, or compute them from its array."""
@@ -231,7 +237,8 @@ def within_classes(
     deviations_of = partial(minus_class_means, labels=labels)
     narrow = [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
     variances_of = partial(SparseBlock.variances_within, labels=labels)
-    return WithinClasses(narrow, units, len(labels), deviations_of, variances_of, n_images)
+    of = (deviations_of, variances_of)
+    return WithinClasses(narrow, units, len(labels), *of, n_images, labels=labels)
 
 
 def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClasses:
@@ -239,20 +246,29 @@ def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClass
 
     A pair that is given several times counts once.
     """
-    index = np.sort(pairs.index[pairs.similar & (pair_weights(pairs) > 0)], axis=1)
-    first, second = np.divmod(np.unique(index[:, 0] * len(blocks) + index[:, 1]), len(blocks))
-
-    def deviations_of(array: Array) -> Array:
-        one, other = (
-            namespace(array).take(array, asarray(n, array), axis=0) for n in (first, second)
-        )
-        return rows_of((one - other) / sqrt(2))
+    first, second = distinct_pairs(pairs, similar=True)
 
     def variances_of(block: SparseBlock) -> NDArray[np.float64]:
         return block.mean_squared_differences(first, second, np.full(len(first), 0.5 / len(first)))
 
+    deviations_of = partial(half_differences, first=first, second=second)
     narrow = [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
-    return WithinClasses(narrow, "columns", len(first), deviations_of, variances_of, n_images)
+    of = (deviations_of, variances_of)
+    return WithinClasses(narrow, "columns", len(first), *of, n_images, pairs=pairs)
+
+
+def distinct_pairs(pairs: Pairs, similar: bool) -> tuple[Indices, Indices]:
+    """Return both samples of the pairs of one kind with a positive weight, each pair once."""
+    kind, size = pairs.similar == similar, int(pairs.index.max(initial=0)) + 1
+    index = np.sort(pairs.index[kind & (pair_weights(pairs) > 0)], axis=1)
+    return np.divmod(np.unique(index[:, 0] * size + index[:, 1]), size)
+
+
+def half_differences(array: Array, first: Indices, second: Indices) -> Array:
+    """Return the rows of the differences of pairs over √2."""
+    xp = namespace(array)
+    one, other = (xp.take(array, asarray(rows, array), axis=0) for rows in (first, second))
+    return rows_of((one - other) / sqrt(2))
 
 
 # Priors
@@ -288,13 +304,13 @@ def make_prior(
 
 def block_prior(kind: str, array: Array, S: Doubles, within: WithinClasses, m: int) -> Doubles:
     """Return the matrix of block m, given the mean S of ΔΔᵀ over the pairs."""
-    kind, units = _kind_and_units(kind, array.shape[2], within, m)
+    kind, units = kind_and_units(kind, array.shape[2], within, m)
     if kind in PLAIN:
         W0 = np.diag(1 / _without_zeros(np.diagonal(S))) if kind == "diagonal" else np.eye(len(S))
         return W0 if kind == "identity" else W0 / np.sum(W0 * S)
     centred, variance = with_variances(array)
     deviations = within.of_block(m, array) if kind in SHRUNK else centred
-    unit, varies = _units_of_rows(kind, variance, lambda: mean_squares(deviations), units)
+    unit, varies = units_of_rows(kind, variance, lambda: mean_squares(deviations), units)
     centred, deviations = (rows / asarray(unit, rows) for rows in (centred, deviations))
     W0 = _prior_in_units(kind, centred, deviations, units, varies, array.shape[2], m)[0]
     W0 = W0 / unit / unit[:, None]
@@ -320,7 +336,7 @@ def has_units(prior: object) -> bool:
     return isinstance(prior, str) and prior in SHRUNK
 
 
-def _kind_and_units(kind: str, width: int, within: WithinClasses, m: int) -> tuple[str, Units]:
+def kind_and_units(kind: str, width: int, within: WithinClasses, m: int) -> tuple[str, Units]:
     """Return what "auto" stands for in a block, and the units in which its scatter is shrunk."""
     is_image = m >= len(within.deviations) - within.n_images  # of a kernel
     if kind == "auto":
@@ -328,7 +344,7 @@ def _kind_and_units(kind: str, width: int, within: WithinClasses, m: int) -> tup
     return kind, "common" if is_image and within.units == "columns" else within.units
 
 
-def _units_of_rows(
+def units_of_rows(
     kind: str, variance: Doubles, inside: Callable[[], Doubles], units: Units
 ) -> tuple[Doubles, NDArray[np.bool_]]:
     """Return the spread of each row, in total or within classes, and whether the row varies.
@@ -384,14 +400,7 @@ def _prior_in_units(
     if kind == "covariance":
         name = f"prior='covariance': the covariance of block {m}"
         return _inverse(mean_square(centred), np.zeros(n_outside), name), 1.0, 1.0
-    if units == "affine":
-        scatter, ridge = mean_square(deviations), 0.0
-    else:
-        total = float(np.sum(mean_squares(centred)))
-        scatter, ridge = _shrink(deviations, total, width, int(np.sum(varies)))
-    if n_outside == 0:  # constant rows do not matter; in a span, they are outside
-        scatter[~varies, :] = scatter[:, ~varies] = 0.0
-        scatter[~varies, ~varies] = 1.0
+    scatter, ridge = scatter_within(deviations, centred, units, varies, width)
     if kind == "discriminant":
         W0 = _discriminant(scatter, deviations, centred, width)
         return W0, LEAST_WEIGHT / (ridge + RIDGE), LEAST_WEIGHT / (1 + RIDGE)
@@ -400,6 +409,24 @@ def _prior_in_units(
     outside[: max(0, int(np.sum(varies)) - len(scatter))] = ridge
     name = f"prior='within': the within-class scatter of block {m}"
     return _inverse(scatter, outside, name), 1 / ridge if ridge else 1.0, 1.0
+
+
+def scatter_within(
+    deviations: Array, centred: Array, units: Units, varies: NDArray[np.bool_], width: int
+) -> tuple[Doubles, float]:
+    """Return the scatter within classes, shrunk, and what the shrinkage adds to its diagonal.
+
+    The arguments are those of `_prior_in_units`.
+    """
+    if units == "affine":
+        scatter, ridge = mean_square(deviations), 0.0
+    else:
+        total = float(np.sum(mean_squares(centred)))
+        scatter, ridge = _shrink(deviations, total, width, int(np.sum(varies)))
+    if len(varies) == len(scatter):  # constant rows do not matter; in a span, they are outside
+        scatter[~varies, :] = scatter[:, ~varies] = 0.0
+        scatter[~varies, ~varies] = 1.0
+    return scatter, ridge
 
 
 # In the span of the samples, where a block has more rows than its samples span
@@ -434,11 +461,11 @@ def span_units(
         Return the variance of each row within classes, and its mean squared difference over the
         pairs.
     """
-    (differ, variance), (kind, units) = variances, _kind_and_units(kind, width, within, m)
+    (differ, variance), (kind, units) = variances, kind_and_units(kind, width, within, m)
     if kind in PLAIN:
         unit = np.sqrt(_without_zeros(over_pairs())) if kind == "diagonal" else np.ones(len(differ))
         return unit, differ
-    return _units_of_rows(kind, np.where(differ, variance, 0.0), inside, units)
+    return units_of_rows(kind, np.where(differ, variance, 0.0), inside, units)
 
 
 def span_prior(
@@ -454,7 +481,7 @@ def span_prior(
     `array`, of shape (n_samples, r, n'), holds the coordinates of the samples, and `deviations`
     returns the deviations from the class means in these coordinates. See `_prior_in_units`.
     """
-    kind, units = _kind_and_units(kind, array.shape[2], within, m)
+    kind, units = kind_and_units(kind, array.shape[2], within, m)
     if kind in PLAIN:
         return np.eye(array.shape[1]), 1.0, 1.0
     centred = around_mean(array)
@@ -486,19 +513,30 @@ def _discriminant(within: Doubles, deviations: Array, centred: Array, width: int
     """Return S⁻¹ − T⁻¹ + 0.05 S⁻¹, with S the scatter within classes and T = S + B the total.
 
     Along an axis whose ratio of the scatter between and within classes is λ, S⁻¹ − T⁻¹ has the
-    weight λ/(1 + λ) in units of S⁻¹: zero where the class means are equal. Where S is less than
-    `least_shares` of T, it is replaced by that. `width` rows are one sample.
+    weight λ/(1 + λ) in units of S⁻¹: zero where the class means are equal.
     """
     between = mean_square(centred) - mean_square(deviations)  # theory (Disc)
-    ratio, axes = eigh_relative(between, within + RIDGE * np.eye(len(within)), deviations)
-    ratio = np.maximum(ratio, 0.0)  # for TATMLPairs, `between` may be indefinite
+    ratio, axes = discriminant_axes(within, between, centred, width)
+    half = axes * np.sqrt(ratio / (1 + ratio) + LEAST_WEIGHT)
+    return half @ half.T
+
+
+def discriminant_axes(
+    within: Doubles, between: Doubles, centred: Array, width: int
+) -> tuple[Doubles, Doubles]:
+    """Return the ratios λ of the scatters B and S, and axes V with VᵀSV = I and VᵀBV = diag(λ).
+
+    Where S is less than `least_shares` of T = S + B, it is replaced by that. `width` rows of
+    `centred`, the samples minus their mean, are one sample.
+    """
+    ratio, axes = eigh_relative(between, within + RIDGE * np.eye(len(within)), centred)
+    ratio = np.maximum(ratio, 0.0)  # estimates of `between` may be indefinite
     high = np.flatnonzero(1 / (1 + ratio) < PER_SAMPLE)
     least = least_shares(axes[:, high], centred, width) * (1 + ratio[high])  # S is 1 on each axis
     high, least = high[least > 1], least[least > 1]
     ratio[high] = (1 + ratio[high]) / least - 1  # theory (Floor)
     axes[:, high] /= np.sqrt(least)
-    half = axes * np.sqrt(ratio / (1 + ratio) + LEAST_WEIGHT)
-    return half @ half.T
+    return ratio, axes
 
 
 def _without_zeros(variances: Doubles) -> Doubles:

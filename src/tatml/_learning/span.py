@@ -227,6 +227,27 @@ class SpanFactor:
             squares[part] += self.outside**2 * np.maximum(rest, 0.0)
         return squares
 
+    def squared_sums(self, block: SparseBlock, index: Indices, mean: Doubles) -> Doubles:
+        """Return the squared norms of images of x + y − 2 mean, for pairs of sparse samples.
+
+        The norms of the sums follow from those of the samples and their inner products.
+        """
+        scaled = self.span.in_units(block.table)
+        middle = self.span.in_units(mean.reshape(1, -1))
+        c = self.span.coordinates(scaled) - self.span.coordinates(middle)
+        own = np.asarray((scaled**2).sum(axis=1)).ravel() - 2 * (scaled @ middle[0])
+        own += middle[0] @ middle[0]  # ‖x − mean‖² of each sample
+        squares = np.empty(len(index))
+        for part, difference in block.differences(index[:, 0], index[:, 1]):
+            difference.data[:] /= self.span.unit[difference.indices]
+            i, j = index[part].T
+            inside = c[i] + c[j]
+            rest = 2 * (own[i] + own[j]) - np.asarray((difference**2).sum(axis=1)).ravel()
+            rest -= np.sum(inside**2, axis=1)
+            squares[part] = np.sum((inside @ self.inner) ** 2, axis=1)
+            squares[part] += self.outside**2 * np.maximum(rest, 0.0)
+        return squares
+
     def matrix(self) -> Doubles:
         """Return the matrix of shape (n, n)."""
         return self.of_rows(np.eye(self.span.size)).T

@@ -21,6 +21,7 @@ from .._sharding.all_pairs import AllPairs
 from ..features._kernel_map import KernelMap
 from .priors import PriorName, WithinClasses, pair_weights
 
+LossName = Literal["auto", "squared_hinge", "logistic"]
 Prior = PriorName | Sequence[ArrayLike] | ArrayLike
 SCALE_PARAMETERS = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")
 
@@ -70,6 +71,10 @@ class Settings:
 
     Fields besides the parameters of `TATML`:
 
+    margin : (float, float)
+        With other losses than the squared hinge of distances, the default: it has no meaning then.
+    new_classes : bool
+        True for pairs without labels.
     init : Result or None
         The result that the solver starts from.
     keeps_spans : bool
@@ -86,6 +91,9 @@ class Settings:
 
     C: float = 100.0
     margin: tuple[float, float] = (0.5, 2.0)
+    loss: LossName = "auto"
+    midpoint: bool = False
+    new_classes: bool = False
     threshold: Literal["auto", "joint"] | float = "auto"
     threshold_prior: float | None = None
     threshold_strength: float = 1.0
@@ -115,6 +123,11 @@ class Settings:
         known = {field.name for field in fields(cls)}
         given = {name: value for name, value in vars(parameters).items() if name in known}
         return cls(**given | others)
+
+    @property
+    def is_logistic(self) -> bool:
+        """Whether the loss is the logistic one, which "auto" stands for with a midpoint."""
+        return self.loss == "logistic" or (self.loss == "auto" and self.midpoint)
 
     @property
     def given_threshold(self) -> float | None:

@@ -1,0 +1,173 @@
+"""The prior of a metric with midpoints: probabilistic linear discriminant analysis.
+
+In the two-covariance model, class means are normal with the covariance B, and the samples of a
+class are normal around their mean with the covariance S. Then the log-likelihood ratio of "same"
+and "different" is κ − q for the matrices W0 and V0 of (PLDA) in docs/theory.md. These matrices are
+the prior, in the units of that ratio.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._array import Array, Doubles, asarray, namespace, to_numpy
+from .._data.sparse import SparseBlock
+from .priors import (
+    RIDGE,
+    WithinClasses,
+    around_mean,
+    discriminant_axes,
+    distinct_pairs,
+    half_differences,
+    kind_and_units,
+    mean_square,
+    mean_squares,
+    minus_class_means,
+    pair_weights,
+    scatter_within,
+    units_of_rows,
+    with_variances,
+)
+
+# What is added to W0 and V0, in units of S⁻¹, for classes that recur and for new ones.
+FLOOR, FLOOR_OF_NEW = 0.003, 0.0125
+
+
+@dataclass(frozen=True, eq=False)
+class Plda:
+    """W0, V0 and κ of one block.
+
+    Parameters
+    ----------
+    W0, V0 : arrays of shape (n, n)
+        The matrices of the differences, and of the sums.
+    log_ratio : float
+        κ, the log-likelihood ratio of a pair with the score 0, without the floor.
+    """
+
+    W0: Doubles
+    V0: Doubles
+    log_ratio: float
+
+
+def plda(ratio: Doubles, axes: Doubles, floor: float, n_classes: float = inf) -> Plda:
+    """Return the prior of axes along which S is 1 and B has these ratios.
+
+    The sums of pairs of `n_classes` classes that recur have other covariances than those of new
+    classes: docs/theory.md, (PLDA).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> prior = plda(np.array([2.0]), np.eye(1), floor=0.0)  # S = 1, B = 2
+    >>> x, y = 1.0, 0.5
+    >>> q = (x - y) ** 2 * prior.W0[0, 0] - (x + y) ** 2 * prior.V0[0, 0]
+    >>> T, B = 3.0, 2.0
+    >>> same = np.array([[T, B], [B, T]])
+    >>> ratio = np.log(T * T / np.linalg.det(same)) / 2 + (x * x + y * y) / (2 * T)
+    >>> ratio -= np.array([x, y]) @ np.linalg.solve(same, [x, y]) / 2
+    >>> bool(np.isclose(prior.log_ratio - q, ratio, rtol=1e-12))
+    True
+    """
+    of_different = 1 + ratio * (1 - 2 / n_classes)  # of the sums, in units of 2 S
+    of_same = 1 + 2 * ratio * (1 - 1 / n_classes)
+    W = 0.25 * ratio / (1 + ratio) + floor
+    V = 0.25 * (of_same - of_different) / (of_same * of_different) + floor
+    log_ratio = float(np.sum(np.log1p(ratio) + np.log(of_different) - np.log(of_same))) / 2
+    return Plda((axes * W) @ axes.T, (axes * V) @ axes.T, log_ratio)
+
+
+def center_of_classes(array: Array, within: WithinClasses) -> Array:
+    """Return the mean of the class means, shape (n, n'); of pairs, the mean of their samples."""
+    weights = np.zeros(array.shape[0])
+    if within.labels is not None:
+        counts = np.bincount(within.labels)
+        weights[:] = 1 / (np.sum(counts > 0) * counts[within.labels])
+    else:
+        assert within.pairs is not None
+        used = np.unique(within.pairs.index[pair_weights(within.pairs) > 0])
+        weights[used] = 1 / len(used)
+    if isinstance(array, SparseBlock):
+        return (weights @ array.table)[:, None]
+    xp = namespace(array)
+    flat = xp.astype(xp.reshape(array, (array.shape[0], -1)), xp.float64, copy=False)
+    return xp.reshape(asarray(weights, flat) @ flat, array.shape[1:])
+
+
+def between_classes(array: Array, within: WithinClasses) -> Doubles:
+    """Return an unbiased estimate of B, the covariance of the class means; it may be indefinite."""
+    if within.labels is None:
+        assert within.pairs is not None
+        of_kinds = [
+            mean_square(half_differences(array, *distinct_pairs(within.pairs, kind)))
+            for kind in (False, True)
+        ]
+        return of_kinds[0] - of_kinds[1]
+    counts = np.bincount(within.labels)
+    n_samples, n_between = len(within.labels), int(np.sum(counts > 0)) - 1
+    S = mean_square(minus_class_means(array, within.labels)) * n_samples
+    between = mean_square(around_mean(array)) * n_samples - S
+    size = (n_samples - np.sum(counts**2) / n_samples) / n_between
+    n_within = max(1, n_samples - n_between - 1)
+    return (between / n_between - S / n_within) / size
+
+
+def correction(within: WithinClasses) -> float:
+    """Return by what the mean square of the deviations is multiplied to be an unbiased S."""
+    if within.labels is None:
+        return 1.0
+    n_samples, n_classes = len(within.labels), len(np.unique(within.labels))
+    return n_samples / max(1, n_samples - n_classes)
+
+
+def plda_of_block(array: Array, within: WithinClasses, new_classes: bool, m: int) -> Plda:
+    """Return the prior of a block that is no wider than its samples."""
+    centred, variance = with_variances(array)
+    deviations = within.of_block(m, array)
+    _, units = kind_and_units("discriminant", array.shape[2], within, m)
+    inside = partial(mean_squares, deviations)
+    unit, varies = units_of_rows("discriminant", variance, inside, units)
+    scaled = array / asarray(unit[:, None], array)
+    centred, deviations = (rows / asarray(unit, rows) for rows in (centred, deviations))
+    found, _, _ = plda_in_units(scaled, centred, deviations, within, varies, new_classes, m)
+    return Plda(found.W0 / unit / unit[:, None], found.V0 / unit / unit[:, None], found.log_ratio)
+
+
+def plda_in_units(
+    array: Array,
+    centred: Array,
+    deviations: Array,
+    within: WithinClasses,
+    varies: NDArray[np.bool_],
+    new_classes: bool,
+    m: int,
+) -> tuple[Plda, float, float]:
+    """Return the prior of samples whose rows are in units, or are coordinates in their span.
+
+    The other values are what W0 and V0 are a multiple of the identity of outside the span: for rows
+    that vary, and for those that do not. `centred` and `deviations` are the rows of `array` minus
+    their mean and minus the means of their classes.
+    """
+    width = array.shape[2]
+    _, units = kind_and_units("discriminant", width, within, m)
+    S, ridge = scatter_within(deviations, centred, units, varies, width)
+    factor = correction(within)
+    B = between_classes(array, within)
+    if len(varies) == len(B):  # constant rows do not matter
+        B[~varies, :] = B[:, ~varies] = 0.0
+    ratio, axes = discriminant_axes(factor * S, B, centred, width)
+    floor = FLOOR_OF_NEW if new_classes else FLOOR
+    found = plda(ratio, axes, floor, _n_classes(within, new_classes))
+    found = Plda(found.W0, found.V0, width * found.log_ratio)  # each column is one observation
+    return found, floor / (factor * ridge + RIDGE), floor / (1 + RIDGE)
+
+
+def _n_classes(within: WithinClasses, new_classes: bool) -> float:
+    if new_classes or within.labels is None:
+        return inf
+    return float(len(np.unique(within.labels)))
