@@ -44,7 +44,7 @@ OWN_WARNINGS = (
     r"y: \d+ samples have \d+ different numbers",
     r"threshold_: [-+.\w]+ separates hardly any (training|held-out) pairs: ",
     r"pairs: \d+ rows, of which \d+ are distinct",
-    r"pairs: expected similar pairs to be nearer than dissimilar pairs, got the opposite",
+    r"pairs: expected similar pairs to have higher scores than dissimilar pairs, got the opposite",
     r"(X|pairs|triplets|quadruplets): samples [\d, ]+( and \d+ more)? are so far from all others",
     r"X (has feature names, but|does not have valid feature names, but) \w+ was fitted with",
 )

@@ -173,7 +173,9 @@ def test_distances_that_separate_the_kinds_give_finite_numbers():
 
 def test_distances_of_the_wrong_order_say_nothing():
     distances, y = np.arange(20.0), np.repeat([-1, 1], 10)
-    with pytest.warns(UserWarning, match="expected similar pairs to be nearer than dissimilar"):
+    with pytest.warns(
+        UserWarning, match="expected similar pairs to have higher scores than dissimilar"
+    ):
         model = judge(distances, y).calibrate_probability(distances, y, same_rate=0.2)
     assert_array_equal(model.pair_log_likelihood_ratio(distances), 0)
     assert_allclose(model.pair_probability(distances), 0.2)

@@ -1,4 +1,4 @@
-"""Mixins that predict whether pairs are the same, by a distance and its threshold."""
+"""Mixins that predict whether pairs are the same, by a distance or a score and its threshold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, as_sample_weight
 from .._messages import shown
-from .._validation import check_between, check_not_negative
+from .._validation import check_between, check_finite, check_not_negative
 from .._verification.calibration import (
     calibrate,
     check_both_count,
@@ -49,11 +49,15 @@ CLASSES = np.array([-1, 1])
 class PairJudge(ABC):
     """Mixin that predicts whether pairs are the same, by a distance and its threshold.
 
+    What the threshold is compared with is `_dissimilarity`: the distance, or with a midpoint minus
+    the score, which may have any sign.
+
     `calibrate_probability` sets two attributes, and a new fit deletes them:
 
     likelihood_ratio_ : array([a, b])
-        The log-likelihood ratio of a pair at distance d is a − b d, with b ≥ 0. It does not depend
-        on how many pairs are the same; the probability adds the prior odds of `same_rate_`.
+        The log-likelihood ratio of a pair at distance d, or with minus the score d, is a − b d,
+        with b ≥ 0. It does not depend on how many pairs are the same; the probability adds the
+        prior odds of `same_rate_`.
     same_rate_ : float
         The assumed share of pairs that are the same.
     """
@@ -90,17 +94,29 @@ class PairJudge(ABC):
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         """Return the distance of each pair, shape (n_pairs,)."""
 
+    @property
+    def _signed_scores(self) -> bool:
+        """Whether `pair_score` may have any sign: then it is not minus a distance."""
+        return False
+
+    def _dissimilarity(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """Return what `threshold_` is compared with: the distance, or minus the score."""
+        return self.pair_distance(pairs, X)
+
     def pair_score(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """Return the similarity of each pair: minus its distance, shape (n_pairs,)."""
-        return -self.pair_distance(pairs, X)
+        """Return the similarity of each pair, shape (n_pairs,): a higher score is more alike.
+
+        It is minus the distance, or with a midpoint a score of any sign.
+        """
+        return -self._dissimilarity(pairs, X)
 
     def predict_pairs(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """Predict which pairs are the same: those whose distance is below `threshold_`.
+        """Predict which pairs are the same: distance, or minus the score, is below `threshold_`.
 
         Parameters
         ----------
         pairs, X
-            As for `pair_distance`.
+            As for `pair_score`.
 
         Returns
         -------
@@ -116,12 +132,24 @@ class PairJudge(ABC):
                 f"{type(self).__name__} has no threshold_, because it was fitted without labels: "
                 "call calibrate_threshold with labelled pairs, or set_threshold with a number"
             )
-        return self.threshold_ - self.pair_distance(pairs, X)
+        return self.threshold_ - self._dissimilarity(pairs, X)
 
     def set_threshold(self, threshold: float) -> Self:
-        """Set `threshold_`, in the units of `pair_distance`, and forget an earlier calibration."""
+        """Set `threshold_`, and forget an earlier calibration.
+
+        Parameters
+        ----------
+        threshold : float
+            At least 0: pairs are the same if their distance is smaller. With a midpoint a number of
+            any sign: pairs are the same if minus their score is smaller.
+
+        Returns
+        -------
+        self
+        """
         check_is_fitted(self)
-        self.threshold_ = check_not_negative("threshold", threshold)
+        check = check_finite if self._signed_scores else check_not_negative
+        self.threshold_ = check("threshold", threshold)
         vars(self).pop("calibration_", None)
         return self
 
@@ -147,7 +175,7 @@ class PairJudge(ABC):
         Parameters
         ----------
         pairs, X
-            As for `pair_distance`. They must not be those that the metric was learnt from.
+            As for `pair_score`. They must not be those that the metric was learnt from.
         y : array-like of shape (n_pairs,)
             +1 for the same, −1 for different; both must occur.
         strategy : str, default="accuracy"
@@ -216,7 +244,7 @@ class PairJudge(ABC):
             similar = pair_labels(y, count_rows(pairs))
         if similar is not None and target.is_promised:
             check_within_reach(similar, target, units)
-        distances = self.pair_distance(pairs, X)
+        distances = self._dissimilarity(pairs, X)
         similar = pair_labels(y, len(distances)) if similar is None else similar
         if sample_weight is not None:
             sample_weight = as_sample_weight(sample_weight, len(distances))
@@ -242,16 +270,16 @@ class PairJudge(ABC):
         sample_weight: ArrayLike | None = None,
         X: Blocks | ArrayLike | None = None,
     ) -> Self:
-        """Learn how the probability that a pair is the same depends on its distance.
+        """Learn how the probability that a pair is the same depends on its distance or score.
 
-        This is the sigmoid calibration of scikit-learn: a logistic regression on the distances,
-        with Platt's targets. Both kinds of pairs have the same total weight in it, so the
-        log-likelihood ratio does not depend on how many pairs are the same.
+        This is the sigmoid calibration of scikit-learn: a logistic regression on the distances
+        (with a midpoint on the scores), with Platt's targets. Both kinds of pairs have the same
+        total weight in it, so the log-likelihood ratio does not depend on how many are the same.
 
         Parameters
         ----------
         pairs, X
-            Held-out pairs, as for `pair_distance`. On the training pairs the probabilities would
+            Held-out pairs, as for `pair_score`. On the training pairs the probabilities would
             be too extreme.
         y : array-like of shape (n_pairs,)
             +1 for the same, −1 for different; both must occur.
@@ -267,10 +295,10 @@ class PairJudge(ABC):
         """
         check_is_fitted(self)
         if same_rate is not None:
-            same_rate = check_between("same_rate", same_rate)  # before the distances
+            same_rate = check_between("same_rate", same_rate)  # before the scores
         if count_rows(pairs) == count_rows(y) > 0:
             pair_labels(y, count_rows(pairs))
-        distances = self.pair_distance(pairs, X)
+        distances = self._dissimilarity(pairs, X)
         similar = pair_labels(y, len(distances))
         weights = np.ones(len(distances))
         if sample_weight is not None:
@@ -279,8 +307,8 @@ class PairJudge(ABC):
         calibration = fit_log_likelihood_ratio(distances, similar, weights)
         if calibration[1] == 0:
             warn_user(
-                "pairs: expected similar pairs to be nearer than dissimilar pairs, got the "
-                "opposite: the log-likelihood ratio of all pairs is set to 0"
+                "pairs: expected similar pairs to have higher scores than dissimilar pairs, got "
+                "the opposite: the log-likelihood ratio of all pairs is set to 0"
             )
         if same_rate is None:
             same_rate = float(weights[similar].sum() / weights.sum())
@@ -306,22 +334,22 @@ class PairJudge(ABC):
     def pair_log_likelihood_ratio(
         self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None
     ) -> NDArray:
-        """Return how much more likely the distance of each pair is if the pair is the same.
+        """Return how much more likely the score of each pair is if the pair is the same.
 
         Parameters
         ----------
         pairs, X
-            As for `pair_distance`.
+            As for `pair_score`.
 
         Returns
         -------
         array of shape (n_pairs,)
-            log p(distance | same) − log p(distance | different), natural logarithms. It does not
-            depend on `same_rate_`.
+            log p(score | same) − log p(score | different), natural logarithms. It does not depend
+            on `same_rate_`.
         """
         check_calibrated(self)
         intercept, slope = self.likelihood_ratio_
-        return intercept - slope * self.pair_distance(pairs, X)
+        return intercept - slope * self._dissimilarity(pairs, X)
 
     def pair_probability(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         """Return the probability that each pair is the same.
@@ -329,7 +357,7 @@ class PairJudge(ABC):
         Parameters
         ----------
         pairs, X
-            As for `pair_distance`.
+            As for `pair_score`.
 
         Returns
         -------
@@ -397,7 +425,7 @@ class PairClassifierMixin(PairJudge, ClassifierMixin):
         return self.predict_pairs(pairs)
 
     def decision_function(self, pairs: ArrayLike) -> NDArray:
-        """Return `threshold_` minus the distance, shape (n_pairs,): positive for the same."""
+        """Return `threshold_` minus the distance, or plus the score: positive for the same."""
         return self._margin_of(pairs)
 
     @available_if(check_calibrated)
