@@ -367,6 +367,7 @@ ATTRIBUTES: dict[str, Check] = {
     ),
     "kernel_map_": or_none(_check_kernel_map),
     "likelihood_ratio_": all_of(VECTOR, check_likelihood_ratio),
+    "midpoint_": partial(check_list, MATRIX),
     "n_features_in_": check_count,
     "n_iter_": check_count,
     "n_missed_": partial(check_count, least=0),
@@ -381,7 +382,8 @@ ATTRIBUTES: dict[str, Check] = {
     "same_rate_": check_between,
     "search_scores_": all_of(partial(check_type, dict), _check_search_scores),
     "similar_": or_none(partial(check_array, "b", 1)),
-    "threshold_": check_not_negative,
+    "sum_factors_": partial(check_list, _check_factor),
+    "threshold_": check_finite,
     "threshold_factor_": check_positive,
     CENTER: partial(check_list, MATRIX),
     N_SAMPLES: check_count,
@@ -412,18 +414,28 @@ def _check_shapes(estimator: Any) -> None:
         if name == "components_":  # factors of a narrow span have fewer rows
             rows = [n if k is None else k for n, k in zip(sizes, counts, strict=True)]
             check_equal(name, [k for k, _ in found], rows)
+    check_equal("midpoint_", "midpoint_" in state, "sum_factors_" in state)
+    with_sums = square * (2 if "sum_factors_" in state else 1)
+    if "sum_factors_" in state:
+        check_equal("sum_factors_", _shapes_of(state["sum_factors_"]), square)
+        check_equal("midpoint_", _shapes_of(state["midpoint_"]), inner)
+    elif "threshold_" in state and not estimator._signed_scores:
+        check_not_negative("threshold_", state["threshold_"])
     if "prior_" in state:
-        check_equal("prior_", _shapes_of(state["prior_"]), square)
+        check_equal("prior_", _shapes_of(state["prior_"]), with_sums)
     if "result_" in state:
         L = state["result_"].L
         check_equal("result_.L", len(L), len(sizes))
+        if "sum_factors_" in state:
+            check_equal("result_.R", _shapes_of(state["result_"].R or []), _shapes_of(L))
+            check_equal("result_.center", _shapes_of(state["result_"].center or []), inner)
         if type(state["result_"]) is SpanResult:  # the factors of wide blocks are smaller
             square = [(min(n, len(part)),) * 2 for n, part in zip(sizes, L, strict=True)]
         check_equal("result_.L", _shapes_of(L), square)
         check_equal("n_iter_", state["n_iter_"], max(1, state["result_"].n_iter))
     prior = _chosen(estimator, "prior")
     if prior is not None and not isinstance(prior, str):
-        check_prior(prior, sizes, np.empty(0))
+        check_prior(prior, [n for n, _ in with_sums], np.empty(0))
 
 
 def _chosen(estimator: Any, name: str) -> Any:
@@ -501,10 +513,10 @@ def revealed_samples(estimator: Any) -> list[str]:
     kernel_map, n_samples = getattr(estimator, "kernel_map_", None), state.get(N_SAMPLES)
     if kernel_map is not None:
         found.append(_landmarks(kernel_map, n_samples))
-    for m, factor in enumerate(state.get("factors_", ())):
+    for m, factor in enumerate(state.get("factors_", ())):  # those of sums have the same spans
         if isinstance(factor, SpanFactor):
             found.append(_span(factor.span, m))
-    if "components_" in state:
+    if "components_" in state or "sum_factors_" in state:
         found += _wide_matrices(estimator, n_samples)
     return [*found, MEAN] if center_of(estimator) else found
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from math import isfinite, prod, sqrt
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -110,9 +111,34 @@ class _NotFormed:
 
     def __get__(self, instance: Any, owner: type) -> NoReturn:
         result = None if instance is None else vars(instance).get("result_")
+        if instance is not None and instance._signed_scores:
+            raise AttributeError(no_distance(self.name, owner))
         if isinstance(result, SpanResult):
             raise AttributeError(too_large(self.name, max(n for n, _ in instance.block_shapes_)))
         raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
+
+
+def no_distance(name: str, owner: type) -> str:
+    """Return why an estimator with midpoints lacks what a distance has."""
+    return (
+        f"{name}: {owner.__name__}(midpoint=True) learns a score of pairs, which is no distance; "
+        "use pair_score or predict_pairs, search_vectors for search, or midpoint=False"
+    )
+
+
+class _OfDistance:
+    """A descriptor that hides a method of estimators whose score is no distance."""
+
+    def __init__(self, method: Callable) -> None:
+        self.method = method
+        update_wrapper(self, method)
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self.method
+        if instance._signed_scores:
+            raise AttributeError(no_distance(self.method.__name__, owner))
+        return MethodType(self.method, instance)
 
 
 class NoFitTransform:
@@ -129,9 +155,13 @@ class NoFitTransform:
 
 
 class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base class of metrics with `components_`: the Euclidean distance after `transform`."""
+    """Base class of metrics with `components_`: the Euclidean distance after `transform`.
+
+    With midpoints there is a score in place of a distance, and no `transform`.
+    """
 
     kernel: Any = None  # of estimators without this parameter
+    midpoint: Any = False
     kernel_map_: KernelMap | None = None
     result_: Result
     pairs_: Indices | None
@@ -177,13 +207,58 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             Distances, not squared: they satisfy the triangle inequality. For samples on a GPU they
             are computed there.
         """
+        return self._dissimilarity(pairs, X)
+
+    @property
+    def _signed_scores(self) -> bool:
+        """Whether there are midpoints: in the fitted metric if there is one, else as asked for."""
+        if "result_" in vars(self):
+            return "sum_factors_" in vars(self)
+        return bool(self.midpoint)
+
+    def _dissimilarity(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
+        """Return the distance of each pair, or its q."""
         check_is_fitted(self)
         blocks, index = self._pairs_of(pairs, X)
         place = place_of_samples(self.preprocessor, pairs if X is None else X)
-        with np.errstate(over="ignore"):
-            distances = self._metric.distances(blocks, index, place)
-        distances = check_distances(distances, blocks, "pairs" if X is None else "X")
-        return distances if place is None else asarray(distances, place)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self._metric.dissimilarities(blocks, index, place)
+        found = check_distances(found, blocks, "pairs" if X is None else "X")
+        return found if place is None else asarray(found, place)
+
+    def search_vectors(self, X: Blocks | ArrayLike) -> tuple[NDArray, NDArray]:
+        """Return vectors of samples whose inner products are their scores, with midpoints.
+
+        The product of a row of the first array and a row of the second is `pair_score` of the two
+        samples. So a search by inner product, such as ``faiss.IndexFlatIP``, finds the samples that
+        are most alike: add the second array of known samples to the index, and search for the first
+        array of new ones.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            Samples of the same shape as in fit.
+
+        Returns
+        -------
+        queries, entries : arrays of shape (n_samples, n_vectors)
+            For n features, ``n + 2`` numbers per sample. For samples on a GPU they are computed
+            there.
+        """
+        check_is_fitted(self)
+        if not self._signed_scores:
+            raise AttributeError(
+                f"search_vectors: {type(self).__name__} learns a distance without midpoint=True; "
+                "search for the nearest rows of transform(X)"
+            )
+        blocks = samples_of(self, X, reset=False)
+        place = place_of_samples(self.preprocessor, X)
+        queries, entries = self._metric.search_rows(blocks, place)
+        return (
+            (queries, entries)
+            if place is None
+            else (asarray(queries, place), asarray(entries, place))
+        )
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
         if X is None:
@@ -253,23 +328,25 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         state: Any = vars(self).get
         n_images = self._n_images()
         n_kept = len(self._inner_shapes()) - n_images
-        center: Any = center_of(self)
-        if center:  # kernel images have no mean
-            center = [*center[:n_kept], *[None] * n_images]
+        center: Any = state("midpoint_") or center_of(self)
+        if center and len(center) == n_kept:  # kernel images have no mean
+            center = [*center, *[None] * n_images]
         prior, pairs = state("prior_"), state("pairs_")
         if pairs is not None:
             pairs = Pairs(pairs, state("similar_"), state("pair_weights_"))
         if prior is not None:
-            prior = [prior] if n_kept + n_images == 1 else list(prior)
+            prior = list(prior) if isinstance(prior, list) else [prior]
         return Metric(
             self._component_list(),
-            self.kernel_map_,
-            center,
+            sum_factors=state("sum_factors_", ()),
+            kernel_map=self.kernel_map_,
+            center=center,
             result=state("result_"),
             prior=prior,
             b0=state("b0_"),
             threshold=state("threshold_"),
             threshold_factor=state("threshold_factor_"),
+            likelihood_ratio=state("likelihood_ratio_"),
             pairs=pairs,
             units=state("prior_units_"),
         )
@@ -283,10 +360,13 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _publish(self, metric: Metric) -> None:
         """Set the fitted attributes that describe a metric, and delete those of an earlier fit."""
         result, pairs = metric.result, metric.pairs
-        is_wide = any(isinstance(A, SpanFactor) for A in metric.factors)
+        as_factors = any(isinstance(A, SpanFactor) for A in metric.factors) or metric.has_midpoint
+        ratio = metric.likelihood_ratio
         found: dict[str, Any] = {
-            "factors_": list(metric.factors) if is_wide else None,
-            "components_": None if is_wide else one_or_list(metric.factors),
+            "factors_": list(metric.factors) if as_factors else None,
+            "sum_factors_": list(metric.sum_factors) or None,
+            "midpoint_": list(metric.center) if metric.has_midpoint else None,
+            "components_": None if as_factors else one_or_list(metric.factors),
             "prior_": None if metric.prior is None else one_or_list(metric.prior),
             "result_": result,
             "n_iter_": None if result is None else max(1, result.n_iter),
@@ -294,6 +374,8 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             "b0_": metric.b0,
             "threshold_factor_": metric.threshold_factor,
             "prior_units_": metric.units,
+            "likelihood_ratio_": ratio,
+            "same_rate_": None if ratio is None else 0.5,
         }
         self._forget("kernel_map_", *found)
         self.__dict__ |= {name: value for name, value in found.items() if value is not None}
@@ -360,6 +442,12 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _n_features_out(self) -> int:
         shapes = zip(self._component_list(), self._inner_shapes(), strict=True)
         return sum(len(A) * width for A, (_, width) in shapes)
+
+
+for _name in ("transform", "pair_distance", "get_metric", "get_mahalanobis_matrix"):
+    setattr(MetricEstimator, _name, _OfDistance(vars(MetricEstimator)[_name]))
+for _name in ("fit_transform", "get_feature_names_out"):
+    setattr(MetricEstimator, _name, _OfDistance(getattr(MetricEstimator, _name)))
 
 
 class LabelEstimator(MetricEstimator):

@@ -22,12 +22,14 @@ from .._data.pairs import check_comparison_margin
 from .._data.sampling import STRATEGIES
 from .._learning.priors import PRIORS
 from .._learning.samples import fetched
+from .._learning.task import LossName
 from .._messages import quoted, shown, suggestion
 from .._optim.solvers import Newton, as_solver
 from .._validation import (
     as_list,
     check_choice,
     check_count,
+    check_finite,
     check_flag,
     check_jobs,
     check_margin,
@@ -45,6 +47,7 @@ from ..features._kernel_map import KERNELS, KernelMap
 Check = Callable[[str, Any], Any]
 
 Scoring = Literal["both", "auc", "accuracy"]
+DEFAULT_MARGIN = (0.5, 2.0)
 LARGEST_THRESHOLD = 1e100  # the square of a threshold neither overflows nor vanishes
 
 
@@ -68,7 +71,50 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
     settings = {name: check(name, getattr(estimator, name)) for name, check in checks.items()}
     if "param_grid" in settings:
         _check_grid_is_free(settings)
+    if "midpoint" in settings:
+        check_together(SimpleNamespace(**settings))
     return SimpleNamespace(**settings)
+
+
+def check_together(settings: Any) -> None:
+    """Raise for parameters of TATML that have no meaning with its midpoint or with its loss."""
+    kind = "midpoint=True" if settings.midpoint else "loss='logistic'"
+    if not settings.midpoint:
+        for name in ("threshold", "threshold_prior"):
+            if isinstance(value := getattr(settings, name), float):
+                _check_distance(name, value)
+        if settings.loss != "logistic":
+            return
+    if settings.margin != DEFAULT_MARGIN:
+        raise ValueError(
+            f"margin: expected {DEFAULT_MARGIN} with {kind}, which has no margins that multiply the "
+            f"threshold, got {settings.margin}"
+        )
+    if not isinstance(settings.solver, Newton):
+        raise ValueError(
+            f"solver: expected 'newton' or Newton(…) with {kind}, got {shown(settings.solver)}"
+        )
+    if settings.midpoint:
+        _check_for_midpoint(settings)
+
+
+def _check_for_midpoint(settings: Any) -> None:
+    """Raise for parameters that a distance needs."""
+    if settings.n_components is not None:
+        raise ValueError(
+            "n_components: expected None with midpoint=True, which has no components, got "
+            f"{shown(settings.n_components)}"
+        )
+    if isinstance(settings.prior, str) and settings.prior != "discriminant":
+        raise ValueError(
+            "prior: expected 'discriminant' or a matrix of differences and one of sums per block "
+            f"with midpoint=True, got {shown(settings.prior)}"
+        )
+    if getattr(settings, "pairs", "random") == "neighbors":
+        raise ValueError(
+            "pairs: expected 'random' or 'all' with midpoint=True, because neighbours are those of "
+            "a distance, got 'neighbors'"
+        )
 
 
 @lru_cache
@@ -117,6 +163,12 @@ def _check_distance(name: str, value: Any) -> float:
 
 def _check_threshold(name: str, value: Any, words: tuple[str, ...]) -> float | str:
     return value if check_number_or(name, value, *words) is None else _check_distance(name, value)
+
+
+def _check_any_threshold(name: str, value: Any) -> float | str:
+    """Return a word or any finite number; `check_together` says more."""
+    words = ("auto", "joint")
+    return value if check_number_or(name, value, *words) is None else check_finite(name, value)
 
 
 def _check_bounds(name: str, value: Any) -> tuple[float, float]:
@@ -276,8 +328,11 @@ def _check_grid_is_free(settings: dict[str, Any]) -> None:
 
 OF_TATML: dict[str, Check] = {
     "C": check_positive,
-    "threshold": partial(_check_threshold, words=("auto", "joint")),
-    "threshold_prior": or_none(_check_distance),
+    "loss": partial(check_choice, choices=get_args(LossName)),
+    "midpoint": check_flag,
+    "new_classes": check_flag,
+    "threshold": _check_any_threshold,
+    "threshold_prior": or_none(check_finite),
     "threshold_strength": check_positive,
     "c0": or_none(partial(check_positive, or_infinite=True)),
     "margin": lambda name, value: check_margin(value),
@@ -299,6 +354,8 @@ OF_TATML: dict[str, Check] = {
 # A search reads and clips its samples once, draws the same pairs for all, and starts cold.
 NOT_SEARCHED = ("clip_outliers", "preprocessor", "random_state", "verbose", "warm_start")
 CHECKS: dict[str, Check] = OF_TATML | {
+    "threshold": partial(_check_threshold, words=("auto", "joint")),
+    "threshold_prior": or_none(_check_distance),
     "bounds": or_none(_check_bounds),
     "class_weight": or_none(_check_class_weight),
     "cv": or_none(_check_folds),
@@ -316,17 +373,19 @@ CHECKS: dict[str, Check] = OF_TATML | {
     "t": check_share,
     "thresholds": _check_thresholds,
 }
+OF_ANY_SIGN = {name: OF_TATML[name] for name in ("threshold", "threshold_prior")}
 # The parameters that mean something else in an estimator, and in the classes derived from it.
 DIFFERENT: dict[str, dict[str, Check]] = {
     "ComparisonLearner": {"kernel": _check_kernel_of_pairs, "margin": check_comparison_margin},
     "GMML": {"prior": partial(check_choice, choices=PRIORS)},
     "Maz": {"threshold": partial(_check_threshold, words=("search",))},
+    "TATML": OF_ANY_SIGN,
     "TATMLNeighbors": {
         "margin": check_comparison_margin,
         "prior": partial(_check_prior, more=("best",)),
         "solver": partial(_check_newton, rows="comparisons"),
     },
-    "TATMLPairs": {"kernel": _check_kernel_of_pairs},
+    "TATMLPairs": {"kernel": _check_kernel_of_pairs} | OF_ANY_SIGN,
     "TATMLQuadruplets": {"solver": partial(_check_newton, rows="quadruplets")},
     "TATMLTriplets": {"solver": partial(_check_newton, rows="triplets")},
 }

@@ -13,7 +13,7 @@ from .._data.blocks import Blocks
 from .._data.sampling import Strategy
 from .._learning.learn import learn_from_labels
 from .._learning.samples import KernelLike
-from .._learning.task import Prior
+from .._learning.task import LossName, Prior
 from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
@@ -215,6 +215,9 @@ class TATML(LabelEstimator):
     threshold_strength: float = 1.0
     c0: float | None = None
     margin: tuple[float, float] = (0.5, 2.0)
+    loss: LossName = "auto"
+    midpoint: bool = False
+    new_classes: bool = False
     prior: Prior = "discriminant"
     pairs: Strategy = "random"
     n_pairs_per_class: int | None = None

@@ -27,7 +27,7 @@ from .._progress import with_progress
 from .._validation import generator_of
 from .._warnings import warn_user
 from .metric import LabelEstimator
-from .parameters import CHECKS, Scoring, checked, inside, or_none
+from .parameters import CHECKS, Scoring, check_together, checked, inside, or_none
 from .tatml import TATML
 
 DEFAULT_CS = (10.0, 100.0, 1000.0)
@@ -250,6 +250,7 @@ class TATMLCV(LabelEstimator):
     preprocessor = _of_estimator("preprocessor")
     solver = _of_estimator("solver")
     margin = _of_best("margin")
+    midpoint = _of_best("midpoint")
     threshold = _of_best("threshold")
 
     def _inner(self) -> TATML:
@@ -305,7 +306,7 @@ class TATMLCV(LabelEstimator):
         if given is None:
             given = {"C": list(DEFAULT_CS)}
             default = isinstance(settings.prior, str) and settings.prior == DEFAULT_PRIORS[0]
-            if settings.kernel is None and default:
+            if settings.kernel is None and default and not settings.midpoint:
                 given["prior"] = list(DEFAULT_PRIORS)
             checked_grids = [given]
         found = []
@@ -316,6 +317,9 @@ class TATMLCV(LabelEstimator):
             checks = {name: of for name, of in values.items() if name != "C"}
             both = zip(_combinations(others), _combinations(checks), strict=True)
             found += [Candidate(raw, replace(settings, **known), Cs) for raw, known in both]
+        for candidate in found:
+            with inside("param_grid"):
+                check_together(candidate.settings)
         return found
 
     def _search(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._learning.cross_fit import merge_identical
 from .._learning.learn import distinct_samples, learn_from_pairs
 from .._learning.samples import KernelLike
-from .._learning.task import Prior
+from .._learning.task import LossName, Prior
 from .._messages import shown
 from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
@@ -122,6 +122,8 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
     threshold_strength: float = 1.0
     c0: float | None = None
     margin: tuple[float, float] = (0.5, 2.0)
+    loss: LossName = "auto"
+    midpoint: bool = False
     prior: Prior = "discriminant"
     class_weight: dict[int, float] | Literal["balanced"] | None = "balanced"
     reduction: Literal["mean", "sum"] = "mean"
@@ -167,7 +169,7 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
             calibration_params = self._checked_calibration(calibration_params)
         with self._fitting():
             parameters = checked(self)
-            settings = self._settings(parameters, pairs, samples_name="pairs")
+            settings = self._settings(parameters, pairs, samples_name="pairs", new_classes=True)
             blocks, index = tuple_samples(self, pairs, "pairs", reset=True)
             chosen = make_labelled_pairs(index, y, parameters.class_weight, sample_weight)
             self.classes_ = CLASSES.copy()

@@ -323,7 +323,9 @@ class HeldOutRelative:
         if min(similar.sum(), (~similar).sum()) < LEAST_HELD_OUT:
             return None
         values = np.concatenate([one.relative(one.part.others, one.part.pairs) for one in fitted])
-        return cls(values, similar, np.concatenate([pair_weights(one.part.pairs) for one in fitted]))
+        return cls(
+            values, similar, np.concatenate([pair_weights(one.part.pairs) for one in fitted])
+        )
 
 
 def cross_fit(

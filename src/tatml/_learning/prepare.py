@@ -29,7 +29,7 @@ from .._data.blocks import Blocks, check_prior
 from .._data.sparse import SparseBlock
 from .._messages import shown
 from .._optim.problem import LogDetProblem, pair_term
-from .._optim.result import Result
+from .._optim.result import Result, joined_factors
 from .._optim.terms import Term
 from .._sharding.all_pairs import AllPairs
 from .._sharding.chunks import sharded_term
@@ -300,6 +300,7 @@ class MetricPrior:
 
     def start(self, earlier: Result | None) -> Result | None:
         """Return an earlier result as the start of this problem; None if it does not fit."""
+        earlier = joined_factors(earlier)
         if earlier is None or len(earlier.L) != len(self.matrices):
             return None
         factors = []
