@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import update_wrapper
 from math import isfinite, prod, sqrt
 from types import MethodType, SimpleNamespace
@@ -129,9 +129,9 @@ def no_distance(name: str, owner: type) -> str:
 class _OfDistance:
     """A descriptor that hides a method of estimators whose score is no distance."""
 
-    def __init__(self, method: Callable) -> None:
+    def __init__(self, method: Any) -> None:
         self.method = method
-        update_wrapper(self, method)
+        update_wrapper(self, method)  # type: ignore[arg-type]  # it takes any object
 
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
@@ -254,11 +254,9 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         blocks = samples_of(self, X, reset=False)
         place = place_of_samples(self.preprocessor, X)
         queries, entries = self._metric.search_rows(blocks, place)
-        return (
-            (queries, entries)
-            if place is None
-            else (asarray(queries, place), asarray(entries, place))
-        )
+        if place is not None:
+            queries, entries = asarray(queries, place), asarray(entries, place)
+        return queries, entries
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
         if X is None:

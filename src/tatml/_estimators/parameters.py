@@ -87,8 +87,8 @@ def check_together(settings: Any) -> None:
             return
     if settings.margin != DEFAULT_MARGIN:
         raise ValueError(
-            f"margin: expected {DEFAULT_MARGIN} with {kind}, which has no margins that multiply the "
-            f"threshold, got {settings.margin}"
+            f"margin: expected {DEFAULT_MARGIN} with {kind}, which has no margins that multiply "
+            f"the threshold, got {settings.margin}"
         )
     if not isinstance(settings.solver, Newton):
         raise ValueError(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -338,10 +337,11 @@ def cross_fit(
     """Correct a threshold by held-out pairs of the parts, if there are any.
 
     That of a distance is multiplied by the best factor. With midpoints, the threshold is where the
-    log-likelihood ratio of held-out pairs, a linear function of q, is zero. `fit` learns the metric of a part from the pairs that lie in it; with `thins`, from some of
-    these where many remain. A part with pairs of one kind only is left out, and one that does not
-    allow the fit: a block may be constant in it. After an interrupt, the threshold stays. Returns
-    what was learnt from the parts, too.
+    log-likelihood ratio of held-out pairs, a linear function of q, is zero. `fit` learns the metric
+    of a part from the pairs that lie in it; with `thins`, from some of these where many remain. A
+    part with pairs of one kind only is left out, and one that does not allow the fit: a block may
+    be constant in it. After an interrupt, the threshold stays. Returns what was learnt from the
+    parts, too.
     """
     if metric.result is not None and metric.result.status is Status.INTERRUPTED:
         return metric, []

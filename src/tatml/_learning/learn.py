@@ -54,6 +54,7 @@ from .metric import (
     some_of_each_kind,
     warn_if_one_sided,
 )
+from .plda import center_of_classes
 from .prepare import (
     MetricPrior,
     Prepared,
@@ -62,7 +63,6 @@ from .prepare import (
     prepare,
     prior_from_samples,
 )
-from .plda import center_of_classes
 from .priors import (
     IDENTICAL,
     PriorName,

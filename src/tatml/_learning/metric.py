@@ -104,8 +104,8 @@ class Metric:
         center = self.center or [None] * len(arrays)
         parts = list(zip(self.factors, arrays, center, strict=True))
         found = np.stack([squared_distances(A, array, index, mean) for A, array, mean in parts])
-        for m, (R, (_, array, mean)) in enumerate(zip(self.sum_factors, parts, strict=False)):
-            found[m] -= squared_sums(R, array, index, mean)
+        for m, R in enumerate(self.sum_factors):
+            found[m] -= squared_sums(R, *parts[m][1:], index)
         return found
 
     def dissimilarities(
@@ -123,8 +123,9 @@ class Metric:
         )
 
     def search_rows(self, samples: Blocks, place: Array | None = None) -> tuple[Array, Array]:
-        """Return rows u and v of the samples: −q of two samples is the product of u of one and v of
-        the other, with midpoints.
+        """Return rows u and v of the samples, with midpoints.
+
+        The inner product of u of one sample and v of another is their −q.
         """
         mapped = self.mapped(samples, place)
         A, R = (embed_blocks(f, mapped, self.center) for f in (self.factors, self.sum_factors))
@@ -313,8 +314,9 @@ def squared_distances(
     return row_squares(apply_factor(A, array, mean), index)
 
 
-def squared_sums(A: Factor, array: Any, index: Indices, mean: Doubles) -> Doubles:
+def squared_sums(A: Factor, array: Any, mean: Doubles | None, index: Indices) -> Doubles:
     """Return ‖A(x + y − 2 mean)‖² of one block and pairs of samples x and y."""
+    assert mean is not None
     if isinstance(A, SpanFactor) and isinstance(array, SparseBlock):
         return A.squared_sums(array, index, mean)
     return row_squares(apply_factor(A, array, mean), index, sign=-1)

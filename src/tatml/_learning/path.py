@@ -127,7 +127,8 @@ def _make_scorer(
     pairs = draw_random(held_out.renumbered(), settings) if share < 1 else None
 
     def score(metric: Metric) -> float:
-        rows, wanted, total = _rows_of(metric, known.blocks, held_out.blocks, share > 0)
+        rows, wanted = _rows_of(metric, known.blocks, held_out.blocks, share > 0)
+        total = 0.0
         if share > 0:
             found = predict_knn(rows, known.labels, wanted, k, by_products=metric.has_midpoint)
             total += share * float(np.mean(found == held_out.labels))

@@ -15,7 +15,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from .._array import Array, Doubles, asarray, namespace, to_numpy
+from .._array import Array, Doubles, asarray, namespace
 from .._data.sparse import SparseBlock
 from .priors import (
     RIDGE,

@@ -33,7 +33,7 @@ from .._optim.result import Result, joined_factors
 from .._optim.terms import Term
 from .._sharding.all_pairs import AllPairs
 from .._sharding.chunks import sharded_term
-from .plda import center_of_classes, plda_in_units, plda_of_block
+from .plda import Plda, center_of_classes, plda_in_units, plda_of_block
 from .priors import (
     WithinClasses,
     around_mean,
@@ -174,7 +174,7 @@ def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> M
         if np.trace(S) <= ROUNDING * size and np.all(is_constant(array)):
             S[:] = 0.0  # of a constant block, whose mean is rounded
         scatter.append(S)
-    if reduced.matrices is None:
+    if isinstance(prior, str):
         check_differ(prior, scatter, "X")
     return prior_of(prior, reduced, scatter)
 
@@ -254,7 +254,7 @@ class MetricPrior:
     @property
     def n_blocks(self) -> int:
         """M, the number of matrices of differences."""
-        return len(self.matrices) // (2 if self.midpoint else 1)
+        return len(self.spans) // (2 if self.midpoint else 1)
 
     @property
     def is_small(self) -> bool:
@@ -263,7 +263,8 @@ class MetricPrior:
 
     def factors(self, L: Sequence[Doubles]) -> list[Doubles | SpanFactor]:
         """Return A_m = L_mᵀ/√M; of wide blocks, the map of the whole block."""
-        scale, factors = sqrt(self.n_blocks), []
+        scale = sqrt(self.n_blocks)
+        factors: list[Doubles | SpanFactor] = []
         for span, lower in zip(self.spans, L, strict=True):
             if span is None:
                 factors.append(np.ascontiguousarray(lower.T) / scale)
@@ -392,7 +393,9 @@ def _variances_within(within: WithinClasses, m: int, array: NDArray[np.floating]
 
 def prior_of(prior: Any, reduced: ReducedBlocks, scatter: Sequence[Doubles]) -> MetricPrior:
     """Return the prior of reduced samples, given the mean of ΔΔᵀ over their pairs."""
-    matrices, spans, within = [], [], reduced.within
+    matrices: list[Doubles] = []
+    spans: list[Span | None] = []
+    within = reduced.within
     counted = reduced.blocks[: len(reduced.given)]  # they come first
     for m, (span, S) in enumerate(zip(reduced.spans, scatter, strict=True)):
         if reduced.matrices is not None:
@@ -415,9 +418,10 @@ def prior_of(prior: Any, reduced: ReducedBlocks, scatter: Sequence[Doubles]) -> 
 def midpoint_prior(reduced: ReducedBlocks, new_classes: bool) -> MetricPrior:
     """Return the prior of differences and sums of reduced samples."""
     if reduced.matrices is not None:
-        spans = reduced.spans * 2
-        return MetricPrior(reduced.matrices, spans, reduced.blocks, midpoint=True)
-    of_blocks, spans, within = [], [], reduced.within
+        return MetricPrior(reduced.matrices, reduced.spans * 2, reduced.blocks, midpoint=True)
+    of_blocks: list[Plda] = []
+    spans: list[Span | None] = []
+    within = reduced.within
     counted = reduced.blocks[: len(reduced.given)]  # they come first
     for m, span in enumerate(reduced.spans):
         if span is None:
