@@ -31,7 +31,7 @@ from .task import Settings
 Fold = tuple[Indices, Indices]  # the rows of the training samples, and of the test samples
 MOST_FOLDS = 5
 LARGE_CLASS = 20  # samples; for classes of this size, three folds are enough
-CLASS_FOLDS, LEAST_CLASSES = 3, 6  # folds of classes have two classes at least
+CLASS_FOLDS = 3  # at most; each has two classes at least
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ def make_pair_folds(
 def folds_of(samples: LabelledSamples, settings: Settings) -> list[Fold]:
     """Return folds of samples for pairs that are held out; folds of classes for new classes.
 
-    Fewer than six classes make no folds of classes: then they are of samples.
+    Fewer than four classes make no folds of classes: then they are of samples.
     """
     labels, groups = samples.labels, samples.groups
-    if settings.new_classes and len(np.unique(labels)) >= LEAST_CLASSES:
+    if settings.new_classes:
         folds = _class_folds(labels, groups)
         if folds:
             return folds
@@ -103,9 +103,12 @@ def _class_folds(labels: Indices, groups: Indices | None) -> list[Fold]:
     Training samples of a group that has test samples are left out.
     """
     present, number = np.unique(labels, return_inverse=True)
-    fold = np.random.RandomState(0).permutation(len(present))[number] % CLASS_FOLDS
+    n_folds = min(CLASS_FOLDS, len(present) // 2)
+    if n_folds < 2:
+        return []
+    fold = np.random.RandomState(0).permutation(len(present))[number] % n_folds
     units, folds = np.arange(len(labels)) if groups is None else groups, []
-    for k in range(CLASS_FOLDS):
+    for k in range(n_folds):
         test = fold == k
         train = ~test & ~np.isin(units, units[test])
         folds.append((np.flatnonzero(train), np.flatnonzero(test)))

@@ -14,13 +14,15 @@ from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.covariance import ledoit_wolf_shrinkage
 
-from .._array import Array, Doubles, asarray, namespace
+from .._array import Array, Doubles, asarray, namespace, to_numpy
 from .._data.sparse import SparseBlock
 from .priors import (
     RIDGE,
     WithinClasses,
     around_mean,
+    class_means,
     discriminant_axes,
     distinct_pairs,
     half_differences,
@@ -29,13 +31,15 @@ from .priors import (
     mean_squares,
     minus_class_means,
     pair_weights,
+    rows_of,
     scatter_within,
     units_of_rows,
     with_variances,
 )
 
-# What is added to W0 and V0, in units of S⁻¹, for classes that recur and for new ones.
-FLOOR, FLOOR_OF_NEW = 0.003, 0.0125
+# What is added to W0 and V0, in units of S⁻¹. B of pairs without labels cannot be shrunk: then it
+# is more.
+FLOOR, FLOOR_OF_PAIRS = 0.003, 0.0125
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +121,20 @@ def between_classes(array: Array, within: WithinClasses) -> Doubles:
     return (between / n_between - S / n_within) / size
 
 
+def shrunk_ratios(ratio: Doubles, axes: Doubles, array: Array, labels: NDArray[np.intp]) -> Doubles:
+    """Return the ratios of B and S for new classes, which are less extreme than those in a sample.
+
+    The classes are a sample of all classes. The share of the mean ratio is that of Ledoit and Wolf
+    for the covariance of their means, along axes in which S is the identity.
+    """
+    means, counts = class_means(array, labels), np.bincount(labels)
+    centred = rows_of(means - namespace(means).mean(means, axis=0))
+    weights = np.repeat(np.sqrt(counts / counts.mean()), array.shape[2])
+    rows = weights[:, None] * (to_numpy(centred) @ axes)
+    share = float(ledoit_wolf_shrinkage(rows, assume_centered=True))
+    return (1 - share) * ratio + share * np.mean(ratio)
+
+
 def correction(within: WithinClasses) -> float:
     """Return by what the mean square of the deviations is multiplied to be an unbiased S."""
     if within.labels is None:
@@ -161,7 +179,9 @@ def plda_in_units(
     if len(varies) == len(B):  # constant rows do not matter
         B[~varies, :] = B[:, ~varies] = 0.0
     ratio, axes = discriminant_axes(factor * S, B, centred, width)
-    floor = FLOOR_OF_NEW if new_classes else FLOOR
+    floor = FLOOR if within.labels is not None else FLOOR_OF_PAIRS
+    if new_classes and within.labels is not None:
+        ratio = shrunk_ratios(ratio, axes, array, within.labels)
     found = plda(ratio, axes, floor, _n_classes(within, new_classes))
     found = Plda(found.W0, found.V0, width * found.log_ratio)  # each column is one observation
     return found, floor / (factor * ridge + RIDGE), floor / (1 + RIDGE)

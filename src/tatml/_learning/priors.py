@@ -92,16 +92,21 @@ def with_variances(array: Array) -> tuple[Array, Doubles]:
     return rows, np.where(variances <= (ROUNDING * size) ** 2, 0.0, variances)
 
 
-def minus_class_means(array: Array, labels: Indices) -> Array:
-    """Return the rows of the samples minus the mean of their class."""
+def class_means(array: Array, labels: Indices) -> Array:
+    """Return the means of the classes, numbered without gaps, shape (n_classes, n, n')."""
     xp, size = namespace(array), (-1, *array.shape[1:])
     members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
     flat = as_double(xp.reshape(array, (array.shape[0], -1)))
     parts = (members.indptr, members.indices, members.data)
     starts, columns, ones = (asarray(part, array) for part in parts)
     sums = sparse_product(starts, columns, ones, flat)
-    means = xp.reshape(sums / asarray(np.bincount(labels).astype(float)[:, None], array), size)
-    return rows_of(array - xp.take(means, asarray(labels, array), axis=0))
+    return xp.reshape(sums / asarray(np.bincount(labels).astype(float)[:, None], array), size)
+
+
+def minus_class_means(array: Array, labels: Indices) -> Array:
+    """Return the rows of the samples minus the mean of their class."""
+    means = class_means(array, labels)
+    return rows_of(array - namespace(array).take(means, asarray(labels, array), axis=0))
 
 
 def is_constant(array: Array) -> NDArray[np.bool_]:
