@@ -223,10 +223,11 @@ def new_or_fitted(rng: np.random.Generator, make: type, options: dict[str, Any])
 def method_case(rng: np.random.Generator) -> Case:
     make = choose(rng, [*LABEL_ESTIMATORS, *PAIR_ESTIMATORS, *TUPLE_ESTIMATORS])
     kind = choose(rng, KINDS)
-    model = copy.copy(fitted(make, kind))
+    midpoint = make in (TATML, TATMLPairs) and rng.random() < 0.3
+    model = copy.copy(fitted(make, kind, midpoint))
     if rng.random() < 0.03:
         model = make()
-    name = choose(rng, [name for name in METHODS if hasattr(model, name)])
+    name = choose(rng, [name for name in (*METHODS, "search_vectors") if hasattr(model, name)])
     target, function = f"{make.__name__}.{name}", getattr(model, name)
     if name == "get_metric" and hasattr(model, "components_"):
         target, function = f"{make.__name__}.get_metric()", model.get_metric()
@@ -252,7 +253,7 @@ def method_arguments(
     pairs |= {"X": X} if with_x else {}
     kinds = {"X": SAMPLES, "pairs": INDEX if pairs["pairs"] is index else SAMPLES, "y": LABELS}
     kinds |= {"sample_weight": WEIGHTS, "u": SAMPLES, "v": SAMPLES}
-    if name == "transform":
+    if name in ("transform", "search_vectors"):
         return {"X": X}, kinds
     if name in (*ON_PAIRS, "predict", "predict_proba", "decision_function"):
         return pairs, kinds

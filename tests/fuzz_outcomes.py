@@ -288,7 +288,8 @@ def wrong_result(result: Any) -> list[str]:
 
 def _wrong_threshold(estimator: Any) -> list[str]:
     threshold = estimator.threshold_
-    if not (isinstance(threshold, float) and np.isfinite(threshold) and threshold >= 0):
+    signed = hasattr(estimator, "sum_factors_")
+    if not (isinstance(threshold, float) and np.isfinite(threshold) and (signed or threshold >= 0)):
         return [f"threshold_ is {threshold!r}"]
     return []
 
@@ -309,8 +310,11 @@ def _wrong_fit(case: Case, estimator: Any) -> list[str]:
         isinstance(estimator, Euclidean) and case.arguments.get("y") is None
     )
     expected = [] if without_labels else ["threshold_", "b0_"]
+    has_midpoint = bool(getattr(estimator, "midpoint", False))
     if not isinstance(estimator, PairThreshold):
-        expected += ["components_", "block_shapes_", "n_features_in_"]
+        expected += ["block_shapes_", "n_features_in_"]
+        factors = ["factors_", "sum_factors_", "midpoint_"]
+        expected += factors if has_midpoint else ["components_"]
     if hasattr(estimator, "solver"):
         expected += ["result_", "n_iter_", "prior_"]
         expected += ["comparisons_"] if from_tuples else ["pairs_", "similar_"]
@@ -320,15 +324,17 @@ def _wrong_fit(case: Case, estimator: Any) -> list[str]:
     complaints = [] if without_labels else _wrong_threshold(estimator)
     if from_tuples and hasattr(estimator, "threshold_"):
         complaints.append("a fit has kept the threshold of an earlier one")
-    if hasattr(estimator, "likelihood_ratio_"):
+    if hasattr(estimator, "likelihood_ratio_") and not has_midpoint:
         complaints.append("a fit has kept the probabilities of an earlier one")
     if hasattr(estimator, "result_"):
         complaints += wrong_result(estimator.result_)
-    if hasattr(estimator, "components_"):
-        parts = estimator.components_
+    if hasattr(estimator, "likelihood_ratio_"):
+        complaints += _wrong_calibration(estimator)
+    for name in {"components_", "factors_", "sum_factors_"} & vars(estimator).keys():
+        parts = vars(estimator)[name]
         parts = parts if isinstance(parts, list) else [parts]
         if not all(np.all(np.isfinite(part)) for part in parts):
-            complaints.append("components_ are not finite")
+            complaints.append(f"{name} are not finite")
     return complaints + _wrong_embedding(case)
 
 
@@ -338,9 +344,10 @@ def _wrong_embedding(case: Case) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            rows = case.estimator.transform(case.arguments["X"])
+            name = "transform" if hasattr(case.estimator, "transform") else "search_vectors"
+            rows = getattr(case.estimator, name)(case.arguments["X"])
         except Exception as error:
             return [f"transform of the samples of fit raised {type(error).__name__}: {error}"]
-    if not np.all(np.isfinite(rows)):
+    if not np.all(np.isfinite(np.asarray(rows))):
         return ["transform of the samples of fit is not finite"]
     return [f"transform warned: {w.message}" for w in caught if _foreign(w)]

@@ -111,17 +111,33 @@ DRAWN = [{"pairs": "neighbors"}, {"pairs": "all"}, {"n_pairs_per_class": None}]
 TUNED = [{"threshold": 0.8}, {"c0": 2.0}, {"reduction": "sum"}, {"threshold_prior": 1.0}]
 
 
+MIDPOINT = [
+    {"midpoint": True},
+    {"midpoint": True, "loss": "squared_hinge", "C": 10.0},
+    {"midpoint": True, "threshold": -0.5},
+    {"loss": "logistic"},
+]
+
+
 QUICK_GRID = {"C": [1.0, 100.0], "prior": ["discriminant", "auto"]}
 QUICK_CV = {"estimator": TATML(**FEW), "param_grid": QUICK_GRID, "cv": 2, "k": 1, "random_state": 0}
 QUICK_SEARCH = {"threshold": "search", "thresholds": (0.5, 1.0), "cv": 2, "k": 1}
 
 
 LABEL_ESTIMATORS = {
-    TATML: [*SOLVED, *DRAWN, *TUNED, dict(PAPER)],
+    TATML: [
+        *SOLVED,
+        *DRAWN,
+        *TUNED,
+        dict(PAPER),
+        *MIDPOINT,
+        {"midpoint": True, "new_classes": True},
+    ],
     TATMLCV: [
         QUICK_CV,
         QUICK_CV | {"scoring": "auc", "estimator": TATML(solver=Newton(max_iter=5), **FEW)},
         QUICK_CV | {"estimator": TATML(**DRAWN[0] | FEW)},
+        QUICK_CV | {"param_grid": {"midpoint": [False, True]}},
         QUICK_CV | {"param_grid": [{"kernel": [None, "rbf"]}, {"threshold_strength": [0.1, 1.0]}]},
     ],
     Maz: [*SOLVED, *DRAWN, {"reduction": "sum"}, QUICK_SEARCH],
@@ -139,7 +155,7 @@ LABEL_ESTIMATORS = {
 
 
 PAIR_ESTIMATORS = {
-    TATMLPairs: [*SOLVED, *TUNED, {"class_weight": None}],
+    TATMLPairs: [*SOLVED, *TUNED, {"class_weight": None}, *MIDPOINT],
     PairThreshold: [{}, {"metric": "cosine"}, {"class_weight": None}, {"threshold_prior": 1.0}],
 }
 
@@ -187,9 +203,11 @@ def set_parameter(model: Any, name: str, value: Any) -> None:
 
 
 @cache
-def fitted(make: type, kind: str) -> Any:
+def fitted(make: type, kind: str, midpoint: bool = False) -> Any:
     """An estimator fitted to good samples, with probabilities calibrated on the same."""
     index, y = index_pairs()
+    if midpoint:
+        return _fitted_with_midpoint(make, kind).calibrate_probability(index, y, X=samples(kind))
     if make in LABEL_ESTIMATORS:
         model = made(make, quick_options(make)).fit(samples(kind), classes())
     elif make in TUPLE_ESTIMATORS:
@@ -200,6 +218,13 @@ def fitted(make: type, kind: str) -> Any:
     else:
         model = make().fit(samples(kind)[index], y)
     return model.calibrate_probability(index, y, X=samples(kind))
+
+
+def _fitted_with_midpoint(make: type, kind: str) -> Any:
+    index, y = index_pairs()
+    if make is TATML:
+        return TATML(midpoint=True, **FEW).fit(samples(kind), classes())
+    return TATMLPairs(midpoint=True, preprocessor=samples(kind)).fit(index, y)
 
 
 METHODS = (

@@ -18,6 +18,7 @@ from tatml._learning.cross_fit import (
     FACTORS,
     FittedPart,
     HeldOutPairs,
+    HeldOutRelative,
     area_under_roc,
     choose_space,
     enough_parts,
@@ -28,6 +29,7 @@ from tatml._learning.cross_fit import (
 )
 from tatml._learning.labelled import LabelledSamples, make_pair_folds
 from tatml._learning.metric import Metric
+from tatml._learning.task import Settings
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 STEP = FACTORS[1] / FACTORS[0]
@@ -55,7 +57,8 @@ def judged(ratios, similar, weights=None, threshold=1.0):
 
 
 def factor_of(*cases):
-    return find_threshold_factor([judged(*case) for case in cases])
+    held_out = HeldOutRelative.of([judged(*case) for case in cases])
+    return None if held_out is None else find_threshold_factor(held_out)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.8, 1.8), (0.5, 1.1), (0.9, 1.0), (1.2, 2.0)])
@@ -92,7 +95,7 @@ def test_each_part_is_judged_in_units_of_its_own_threshold():
     halves = [(ratios[k::2], similar[k::2], None, 10.0**k) for k in (0, 1)]
     assert factor_of(*halves) == whole
     assert factor_of(([9.0, 0.1], [True, False])) is None
-    assert find_threshold_factor([]) is None
+    assert HeldOutRelative.of([]) is None
 
 
 def test_a_factor_beyond_the_grid_is_found():
@@ -263,7 +266,7 @@ def test_known_and_held_out_samples_of_labels_share_no_group():
 def units_of(X, y, prior="discriminant"):
     samples = LabelledSamples(as_blocks(X), y, None)
     parts = hold_out_samples(samples, make_pair_folds(y, None))
-    return choose_space(None, prior, lambda _: parts)[1]
+    return choose_space(None, Settings(prior=prior), lambda _: parts)[1]
 
 
 def in_three_directions(rng, n_samples=90, n_features=30, noise=1e-3):
@@ -307,8 +310,12 @@ def test_priors_without_units_and_without_parts_take_columns():
     samples = LabelledSamples(as_blocks(X), y, None)
     parts = hold_out_samples(samples, make_pair_folds(y, None))
     for prior in ("auto", "scaled", "covariance", np.eye(4), [np.eye(4)]):
-        assert choose_space(None, prior, lambda _: parts) == (None, "columns", parts)
-    assert choose_space(None, "discriminant", lambda _: []) == (None, "columns", [])
+        assert choose_space(None, Settings(prior=prior), lambda _: parts) == (
+            None,
+            "columns",
+            parts,
+        )
+    assert choose_space(None, Settings(), lambda _: []) == (None, "columns", [])
 
 
 # In the estimators

@@ -126,18 +126,27 @@ def no_distance(name: str, owner: type) -> str:
     )
 
 
-class _OfDistance:
-    """A descriptor that hides a method of estimators whose score is no distance."""
+def _no_score(name: str, owner: type) -> str:
+    """Return why an estimator without midpoints lacks what their score has."""
+    return (
+        f"{name}: {owner.__name__} learns a distance without midpoint=True; search for the nearest "
+        "rows of transform(X)"
+    )
 
-    def __init__(self, method: Any) -> None:
-        self.method = method
+
+class _Only:
+    """A descriptor that hides a method of scores, or one of distances, where there are no such."""
+
+    def __init__(self, method: Any, of_scores: bool = False) -> None:
+        self.method, self.of_scores = method, of_scores
         update_wrapper(self, method)  # type: ignore[arg-type]  # it takes any object
 
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self.method
-        if instance._signed_scores:
-            raise AttributeError(no_distance(self.method.__name__, owner))
+        if instance._signed_scores != self.of_scores:
+            reason = _no_score if self.of_scores else no_distance
+            raise AttributeError(reason(self.method.__name__, owner))
         return MethodType(self.method, instance)
 
 
@@ -225,38 +234,6 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             found = self._metric.dissimilarities(blocks, index, place)
         found = check_distances(found, blocks, "pairs" if X is None else "X")
         return found if place is None else asarray(found, place)
-
-    def search_vectors(self, X: Blocks | ArrayLike) -> tuple[NDArray, NDArray]:
-        """Return vectors of samples whose inner products are their scores, with midpoints.
-
-        The product of a row of the first array and a row of the second is `pair_score` of the two
-        samples. So a search by inner product, such as ``faiss.IndexFlatIP``, finds the samples that
-        are most alike: add the second array of known samples to the index, and search for the first
-        array of new ones.
-
-        Parameters
-        ----------
-        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
-            Samples of the same shape as in fit.
-
-        Returns
-        -------
-        queries, entries : arrays of shape (n_samples, n_vectors)
-            For n features, ``n + 2`` numbers per sample. For samples on a GPU they are computed
-            there.
-        """
-        check_is_fitted(self)
-        if not self._signed_scores:
-            raise AttributeError(
-                f"search_vectors: {type(self).__name__} learns a distance without midpoint=True; "
-                "search for the nearest rows of transform(X)"
-            )
-        blocks = samples_of(self, X, reset=False)
-        place = place_of_samples(self.preprocessor, X)
-        queries, entries = self._metric.search_rows(blocks, place)
-        if place is not None:
-            queries, entries = asarray(queries, place), asarray(entries, place)
-        return queries, entries
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
         if X is None:
@@ -443,9 +420,43 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
 
 for _name in ("transform", "pair_distance", "get_metric", "get_mahalanobis_matrix"):
-    setattr(MetricEstimator, _name, _OfDistance(vars(MetricEstimator)[_name]))
+    setattr(MetricEstimator, _name, _Only(vars(MetricEstimator)[_name]))
 for _name in ("fit_transform", "get_feature_names_out"):
-    setattr(MetricEstimator, _name, _OfDistance(getattr(MetricEstimator, _name)))
+    setattr(MetricEstimator, _name, _Only(getattr(MetricEstimator, _name)))
+
+
+class ScoreMixin:
+    """Mixin of estimators that learn a score of pairs with ``midpoint=True``."""
+
+    def search_vectors(self, X: Blocks | ArrayLike) -> tuple[NDArray, NDArray]:
+        """Return vectors of samples whose inner products are their scores, with midpoints.
+
+        The product of a row of the first array and a row of the second is `pair_score` of the two
+        samples. So a search by inner product, such as ``faiss.IndexFlatIP``, finds the samples that
+        are most alike: add the second array of known samples to the index, and search for the first
+        array of new ones.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            Samples of the same shape as in fit.
+
+        Returns
+        -------
+        queries, entries : arrays of shape (n_samples, n_vectors)
+            For n features, ``n + 2`` numbers per sample. For samples on a GPU they are computed
+            there.
+        """
+        estimator: Any = self
+        check_is_fitted(estimator)
+        blocks = samples_of(estimator, X, reset=False)
+        place = place_of_samples(estimator.preprocessor, X)
+        queries, entries = estimator._metric.search_rows(blocks, place)
+        if place is not None:
+            queries, entries = asarray(queries, place), asarray(entries, place)
+        return queries, entries
+
+    search_vectors = _Only(search_vectors, of_scores=True)  # type: ignore[assignment]
 
 
 class LabelEstimator(MetricEstimator):
