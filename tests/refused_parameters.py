@@ -52,6 +52,9 @@ def not_positive(
     ]
 
 
+SOLVED_AS = "TATML.fit TATMLPairs.fit"
+
+
 def of_kernel(**given: Any) -> list[Refusal]:
     """Return the refusal of a kernel with one bad parameter, which the message names."""
     (name,) = given
@@ -280,6 +283,71 @@ WORDS = {
         Value,
         r"margin: expected \(0.5, 2.0\) with loss='logistic'",
         {"loss": "logistic", "margin": (0.4, 2.0)},
+    )
+    + of(
+        "loss",
+        SOLVED_AS,
+        Value,
+        "expected one of 'auto', 'squared_hinge', 'logistic'",
+        "hinge",
+        np.eye(2),
+        1,
+    )
+    + together(
+        SOLVED_AS,
+        Value,
+        r"margin: expected \(0.5, 2.0\) with loss='logistic'",
+        {"loss": "logistic", "margin": (0.4, 2.0)},
+    )
+    + together(
+        SOLVED_AS,
+        Value,
+        r"solver: expected 'newton' or Newton\(…\) with loss='logistic', got 'dykstra'",
+        {"loss": "logistic", "solver": "dykstra"},
+    ),
+    "midpoint of estimators": of("midpoint", SOLVED_AS, Type, FLAG, "yes", None, np.eye(2), 0.5)
+    + of("new_classes", "TATML.fit", Type, FLAG, "yes", None, 0.5)
+    + together(
+        SOLVED_AS,
+        Value,
+        r"margin: expected \(0.5, 2.0\) with midpoint=True",
+        {"midpoint": True, "margin": (0.4, 2.0)},
+    )
+    + together(
+        SOLVED_AS,
+        Value,
+        r"solver: expected 'newton' or Newton\(…\) with midpoint=True, got 'dykstra'",
+        {"midpoint": True, "solver": "dykstra"},
+    )
+    + together(
+        SOLVED_AS,
+        Value,
+        "n_components: expected None with midpoint=True",
+        {"midpoint": True, "n_components": 1},
+    )
+    + together(
+        SOLVED_AS,
+        Value,
+        "prior: expected 'discriminant' or a matrix of differences and one of sums per block",
+        {"midpoint": True, "prior": "auto"},
+    )
+    + together(
+        "TATML.fit",
+        Value,
+        "pairs: expected 'random' or 'all' with midpoint=True",
+        {"midpoint": True, "pairs": "neighbors"},
+    )
+    + together(
+        SOLVED_AS,
+        Value,
+        "threshold: expected a finite number, got inf",
+        {"midpoint": True, "threshold": np.inf},
+    )
+    + together(
+        SOLVED_AS,
+        Value,
+        "threshold_prior: expected a finite number, got nan",
+        {"midpoint": True, "threshold_prior": np.nan},
     ),
     "midpoint": of("midpoint", "learn_metric", Type, "block 0: expected real numbers", "mean")
     + of(

@@ -420,7 +420,17 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
         *("FeatureShares", "PermutationImportance", "SparseRows", "SvecRows"),
         *("Comparisons", "LinkedPairs", "Monitor"),
-        *("Task", "Settings", "Prepared", "Metric", "FittedPart", "Rounds", "Candidate"),
+        *(
+            "Plda",
+            "HeldOutRelative",
+            "Task",
+            "Settings",
+            "Prepared",
+            "Metric",
+            "FittedPart",
+            "Rounds",
+            "Candidate",
+        ),
         *("BlockShareDisplay", "ConvergenceDisplay", "EmbeddingDisplay", "MetricDisplay"),
         *("PairDistanceDisplay", "ReliabilityDisplay"),
     }

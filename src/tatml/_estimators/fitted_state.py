@@ -72,7 +72,7 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     >>> check_fitted_state(metric)
     Traceback (most recent call last):
         ...
-    ValueError: threshold_: expected a finite number of at least 0, got nan
+    ValueError: threshold_: expected a finite number, got nan
     """
     state, parameters = vars(estimator), type(estimator)._get_param_names()
     for name in (*parameters, *sorted(_required(estimator, parameters))):
@@ -330,6 +330,8 @@ RESULT = parts_of(
     tol=check_positive,
     n_iter=partial(check_count, least=0),
     L=partial(check_list, all_of(MATRIX, _check_lower)),
+    R=or_none(partial(check_list, all_of(MATRIX, _check_lower))),
+    center=or_none(partial(check_list, MATRIX)),
     active=or_none(INTEGERS),
     multipliers=or_none(VECTOR),
     history=all_of(partial(check_type, dict), _check_history),
@@ -414,21 +416,12 @@ def _check_shapes(estimator: Any) -> None:
         if name == "components_":  # factors of a narrow span have fewer rows
             rows = [n if k is None else k for n, k in zip(sizes, counts, strict=True)]
             check_equal(name, [k for k, _ in found], rows)
-    check_equal("midpoint_", "midpoint_" in state, "sum_factors_" in state)
-    with_sums = square * (2 if "sum_factors_" in state else 1)
-    if "sum_factors_" in state:
-        check_equal("sum_factors_", _shapes_of(state["sum_factors_"]), square)
-        check_equal("midpoint_", _shapes_of(state["midpoint_"]), inner)
-    elif "threshold_" in state and not estimator._signed_scores:
-        check_not_negative("threshold_", state["threshold_"])
+    with_sums = square * (2 if _check_sums(estimator, inner) else 1)
     if "prior_" in state:
         check_equal("prior_", _shapes_of(state["prior_"]), with_sums)
     if "result_" in state:
         L = state["result_"].L
         check_equal("result_.L", len(L), len(sizes))
-        if "sum_factors_" in state:
-            check_equal("result_.R", _shapes_of(state["result_"].R or []), _shapes_of(L))
-            check_equal("result_.center", _shapes_of(state["result_"].center or []), inner)
         if type(state["result_"]) is SpanResult:  # the factors of wide blocks are smaller
             square = [(min(n, len(part)),) * 2 for n, part in zip(sizes, L, strict=True)]
         check_equal("result_.L", _shapes_of(L), square)
@@ -436,6 +429,23 @@ def _check_shapes(estimator: Any) -> None:
     prior = _chosen(estimator, "prior")
     if prior is not None and not isinstance(prior, str):
         check_prior(prior, [n for n, _ in with_sums], np.empty(0))
+
+
+def _check_sums(estimator: Any, inner: Sequence[tuple[int, ...]]) -> bool:
+    """Raise an error unless the parts of midpoints fit; return whether there are midpoints."""
+    state, result = vars(estimator), vars(estimator).get("result_")
+    check_equal("midpoint_", "midpoint_" in state, "sum_factors_" in state)
+    if "sum_factors_" not in state:
+        if "threshold_" in state and not estimator._signed_scores:
+            check_not_negative("threshold_", state["threshold_"])
+        return False
+    square = [(shape[0], shape[0]) for shape in inner]
+    check_equal("sum_factors_", _shapes_of(state["sum_factors_"]), square)
+    check_equal("midpoint_", _shapes_of(state["midpoint_"]), list(inner))
+    if result is not None:
+        check_equal("result_.R", _shapes_of(result.R or []), _shapes_of(result.L))
+        check_equal("result_.center", _shapes_of(result.center or []), list(inner))
+    return True
 
 
 def _chosen(estimator: Any, name: str) -> Any:

@@ -235,6 +235,33 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         found = check_distances(found, blocks, "pairs" if X is None else "X")
         return found if place is None else asarray(found, place)
 
+    def search_vectors(self, X: Blocks | ArrayLike) -> tuple[NDArray, NDArray]:
+        """Return vectors of samples whose inner products are their scores, with midpoints.
+
+        The product of a row of the first array and a row of the second is `pair_score` of the two
+        samples. So a search by inner product, such as ``faiss.IndexFlatIP``, finds the samples that
+        are most alike: add the second array of known samples to the index, and search for the first
+        array of new ones.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            Samples of the same shape as in fit.
+
+        Returns
+        -------
+        queries, entries : arrays of shape (n_samples, n_vectors)
+            For n features, ``n + 2`` numbers per sample. For samples on a GPU they are computed
+            there.
+        """
+        check_is_fitted(self)
+        blocks = samples_of(self, X, reset=False)
+        place = place_of_samples(self.preprocessor, X)
+        queries, entries = self._metric.search_rows(blocks, place)
+        if place is not None:
+            queries, entries = asarray(queries, place), asarray(entries, place)
+        return queries, entries
+
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
         if X is None:
             return tuple_samples(self, pairs, "pairs", reset=False)
@@ -310,7 +337,8 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if pairs is not None:
             pairs = Pairs(pairs, state("similar_"), state("pair_weights_"))
         if prior is not None:
-            prior = list(prior) if isinstance(prior, list) else [prior]
+            is_one = n_kept + n_images == 1 and state("sum_factors_") is None
+            prior = [prior] if is_one else list(prior)
         return Metric(
             self._component_list(),
             sum_factors=state("sum_factors_", ()),
@@ -421,42 +449,10 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
 for _name in ("transform", "pair_distance", "get_metric", "get_mahalanobis_matrix"):
     setattr(MetricEstimator, _name, _Only(vars(MetricEstimator)[_name]))
+_search_vectors: Any = _Only(MetricEstimator.search_vectors, of_scores=True)
+setattr(MetricEstimator, "search_vectors", _search_vectors)  # noqa: B010
 for _name in ("fit_transform", "get_feature_names_out"):
     setattr(MetricEstimator, _name, _Only(getattr(MetricEstimator, _name)))
-
-
-class ScoreMixin:
-    """Mixin of estimators that learn a score of pairs with ``midpoint=True``."""
-
-    def search_vectors(self, X: Blocks | ArrayLike) -> tuple[NDArray, NDArray]:
-        """Return vectors of samples whose inner products are their scores, with midpoints.
-
-        The product of a row of the first array and a row of the second is `pair_score` of the two
-        samples. So a search by inner product, such as ``faiss.IndexFlatIP``, finds the samples that
-        are most alike: add the second array of known samples to the index, and search for the first
-        array of new ones.
-
-        Parameters
-        ----------
-        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
-            Samples of the same shape as in fit.
-
-        Returns
-        -------
-        queries, entries : arrays of shape (n_samples, n_vectors)
-            For n features, ``n + 2`` numbers per sample. For samples on a GPU they are computed
-            there.
-        """
-        estimator: Any = self
-        check_is_fitted(estimator)
-        blocks = samples_of(estimator, X, reset=False)
-        place = place_of_samples(estimator.preprocessor, X)
-        queries, entries = estimator._metric.search_rows(blocks, place)
-        if place is not None:
-            queries, entries = asarray(queries, place), asarray(entries, place)
-        return queries, entries
-
-    search_vectors = _Only(search_vectors, of_scores=True)  # type: ignore[assignment]
 
 
 class LabelEstimator(MetricEstimator):

@@ -68,6 +68,8 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
     ValueError: tol: expected a positive number, got 0
     """
     checks = checks_of(type(estimator))  # type: ignore[arg-type]  # classes are hashable
+    if "midpoint" in checks and estimator.midpoint is True:
+        checks = checks | OF_ANY_SIGN
     settings = {name: check(name, getattr(estimator, name)) for name, check in checks.items()}
     if "param_grid" in settings:
         _check_grid_is_free(settings)
@@ -79,12 +81,8 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
 def check_together(settings: Any) -> None:
     """Raise for parameters of TATML that have no meaning with its midpoint or with its loss."""
     kind = "midpoint=True" if settings.midpoint else "loss='logistic'"
-    if not settings.midpoint:
-        for name in ("threshold", "threshold_prior"):
-            if isinstance(value := getattr(settings, name), float):
-                _check_distance(name, value)
-        if settings.loss != "logistic":
-            return
+    if not settings.midpoint and settings.loss != "logistic":
+        return
     if settings.margin != DEFAULT_MARGIN:
         raise ValueError(
             f"margin: expected {DEFAULT_MARGIN} with {kind}, which has no margins that multiply "
@@ -328,14 +326,14 @@ def _check_grid_is_free(settings: dict[str, Any]) -> None:
 
 OF_TATML: dict[str, Check] = {
     "C": check_positive,
-    "loss": partial(check_choice, choices=get_args(LossName)),
-    "midpoint": check_flag,
-    "new_classes": check_flag,
-    "threshold": _check_any_threshold,
-    "threshold_prior": or_none(check_finite),
+    "threshold": partial(_check_threshold, words=("auto", "joint")),
+    "threshold_prior": or_none(_check_distance),
     "threshold_strength": check_positive,
     "c0": or_none(partial(check_positive, or_infinite=True)),
     "margin": lambda name, value: check_margin(value),
+    "loss": partial(check_choice, choices=get_args(LossName)),
+    "midpoint": check_flag,
+    "new_classes": check_flag,
     "prior": _check_prior,
     "pairs": partial(check_choice, choices=STRATEGIES),
     "n_pairs_per_class": or_none(partial(check_count, least=2)),
@@ -353,9 +351,9 @@ OF_TATML: dict[str, Check] = {
 }
 # A search reads and clips its samples once, draws the same pairs for all, and starts cold.
 NOT_SEARCHED = ("clip_outliers", "preprocessor", "random_state", "verbose", "warm_start")
+# With midpoints, thresholds have any sign.
+OF_ANY_SIGN = {"threshold": _check_any_threshold, "threshold_prior": or_none(check_finite)}
 CHECKS: dict[str, Check] = OF_TATML | {
-    "threshold": partial(_check_threshold, words=("auto", "joint")),
-    "threshold_prior": or_none(_check_distance),
     "bounds": or_none(_check_bounds),
     "class_weight": or_none(_check_class_weight),
     "cv": or_none(_check_folds),
@@ -373,19 +371,17 @@ CHECKS: dict[str, Check] = OF_TATML | {
     "t": check_share,
     "thresholds": _check_thresholds,
 }
-OF_ANY_SIGN = {name: OF_TATML[name] for name in ("threshold", "threshold_prior")}
 # The parameters that mean something else in an estimator, and in the classes derived from it.
 DIFFERENT: dict[str, dict[str, Check]] = {
     "ComparisonLearner": {"kernel": _check_kernel_of_pairs, "margin": check_comparison_margin},
     "GMML": {"prior": partial(check_choice, choices=PRIORS)},
     "Maz": {"threshold": partial(_check_threshold, words=("search",))},
-    "TATML": OF_ANY_SIGN,
     "TATMLNeighbors": {
         "margin": check_comparison_margin,
         "prior": partial(_check_prior, more=("best",)),
         "solver": partial(_check_newton, rows="comparisons"),
     },
-    "TATMLPairs": {"kernel": _check_kernel_of_pairs} | OF_ANY_SIGN,
+    "TATMLPairs": {"kernel": _check_kernel_of_pairs},
     "TATMLQuadruplets": {"solver": partial(_check_newton, rows="quadruplets")},
     "TATMLTriplets": {"solver": partial(_check_newton, rows="triplets")},
 }

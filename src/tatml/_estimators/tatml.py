@@ -16,7 +16,7 @@ from .._learning.samples import KernelLike
 from .._learning.task import LossName, Prior
 from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
-from .metric import LabelEstimator, ScoreMixin
+from .metric import LabelEstimator
 from .parameters import checked
 
 PAPER = MappingProxyType(
@@ -36,7 +36,7 @@ PAPER = MappingProxyType(
 
 
 @dataclass(eq=False, repr=False)
-class TATML(ScoreMixin, LabelEstimator):
+class TATML(LabelEstimator):
     """Threshold Auto-Tuning Metric Learning from labelled samples.
 
     Draws similar pairs (two samples of one class) and dissimilar pairs (samples of two classes),

@@ -26,7 +26,7 @@ from .._optim.result import warn_unless_converged
 from .._progress import with_progress
 from .._validation import generator_of
 from .._warnings import warn_user
-from .metric import LabelEstimator, ScoreMixin
+from .metric import LabelEstimator
 from .parameters import CHECKS, Scoring, check_together, checked, inside, or_none
 from .tatml import TATML
 
@@ -132,7 +132,7 @@ def _of_best(name: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class TATMLCV(ScoreMixin, LabelEstimator):
+class TATMLCV(LabelEstimator):
     """TATML with its prior, its weight C, or other parameters, chosen by cross-validation.
 
     Each fold draws its pairs once per setting and solves for all values of C in increasing order,

@@ -17,7 +17,7 @@ from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .._verification.targets import check_target
 from .inputs import tuple_samples
-from .metric import MetricEstimator, NoFitTransform, ScoreMixin
+from .metric import MetricEstimator, NoFitTransform
 from .pair_judge import CLASSES, PairClassifierMixin, make_labelled_pairs
 from .parameters import checked, inside
 
@@ -25,7 +25,7 @@ CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", 
 
 
 @dataclass(eq=False, repr=False)
-class TATMLPairs(PairClassifierMixin, ScoreMixin, MetricEstimator):
+class TATMLPairs(PairClassifierMixin, MetricEstimator):
     """Threshold Auto-Tuning Metric Learning from similar and dissimilar pairs.
 
     Learns a metric and its threshold from pairs of samples that are known to be similar (+1) or
