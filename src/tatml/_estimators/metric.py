@@ -330,9 +330,9 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         state: Any = vars(self).get
         n_images = self._n_images()
         n_kept = len(self._inner_shapes()) - n_images
-        center: Any = state("midpoint_") or center_of(self)
-        if center and len(center) == n_kept:  # kernel images have no mean
-            center = [*center, *[None] * n_images]
+        center: Any = state("midpoint_")
+        if center is None and (center := center_of(self)):  # kernel images have no mean
+            center = [*center[:n_kept], *[None] * n_images]
         prior, pairs = state("prior_"), state("pairs_")
         if pairs is not None:
             pairs = Pairs(pairs, state("similar_"), state("pair_weights_"))
