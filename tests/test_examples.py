@@ -86,13 +86,7 @@ def test_the_gallery_shows_what_the_library_can_do():
         *("PermutationImportanceDisplay", "MetricDisplay", "DetDisplay", "ConvergenceDisplay"),
         *("ReliabilityDisplay", "FilterBankCovariance", 'kernel="rbf"', "clip_outliers"),
         *("TATMLTriplets", "TATMLCV", "Compute(max_memory", "Compute(client", "faiss"),
-        *(
-            "ITML(",
-            "Maz(",
-            "GMML(",
-            "LinearDiscriminantAnalysis",
-            "threshold_interval",
-            "midpoint=True",
-        ),
+        *("ITML(", "Maz(", "GMML(", "LinearDiscriminantAnalysis", "threshold_interval"),
+        "midpoint=True",
     ):
         assert word in text, word
