@@ -4,7 +4,6 @@ from math import inf
 
 import numpy as np
 import pytest
-import scipy.linalg
 from helpers import (
     SHAPES,
     divergence,
@@ -18,7 +17,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tatml import Newton
 from tatml._data.pairs import as_pairs
-from tatml._learning.plda import plda
 from tatml._optim.problem import LogDetProblem
 from tatml.losses import BurgLoss
 
@@ -378,48 +376,3 @@ def test_the_primal_is_jointly_convex():
         middle = [(v + w) / 2 for v, w in zip(V, W, strict=True)]
         ends = case.at(V, a).primal + case.at(W, b).primal
         assert case.at(middle, (a + b) / 2).primal < ends / 2
-
-
-# (PLDA) and (Enrolled): the normal densities of samples of one class, and of several
-
-
-def log_ratio(same, different, z):
-    """The log-likelihood ratio of two centred normal distributions at z."""
-    values = [-np.linalg.slogdet(C)[1] - z @ np.linalg.solve(C, z) for C in (same, different)]
-    return (values[0] - values[1]) / 2
-
-
-@pytest.mark.parametrize("k", [2, 3, 7, inf])
-def test_the_prior_is_the_log_likelihood_ratio_of_two_covariances(k):
-    """The means of k classes minus their mean have the covariance B ⊗ (I − 11ᵀ/k)."""
-    rng = np.random.default_rng(0)
-    root, low_rank = rng.normal(size=(4, 4)), rng.normal(size=(4, 2))
-    S, B = root @ root.T + np.eye(4), low_rank @ low_rank.T
-    own, other = (1 - 1 / k) * B, -B / k
-    same, different = (np.block([[S + own, c], [c, S + own]]) for c in (own, other))
-    ratio, axes = scipy.linalg.eigh(B, S)
-    prior = plda(np.maximum(ratio, 0), axes, floor=0.0, n_classes=k)
-    for z in rng.normal(size=(5, 8)):
-        minus, plus = z[:4] - z[4:], z[:4] + z[4:]
-        q = minus @ prior.W0 @ minus - plus @ prior.V0 @ plus
-        assert_allclose(prior.log_ratio - q, log_ratio(same, different, z), rtol=1e-11, atol=1e-11)
-
-
-@pytest.mark.parametrize("n", [1, 2, 9])
-def test_several_enrolled_samples_have_the_log_likelihood_ratio_of_their_model(n):
-    w, v, rng = 0.3, 0.1, np.random.default_rng(n)
-    share = (w / v - 1) / 2
-    s = share / (4 * w * (1 + share))
-    same = s * (np.eye(n + 1) + share)
-    different = same.copy()
-    different[0, 1:] = different[1:, 0] = 0
-    g, h = n * share / (1 + n * share), 1 + share / (1 + n * share)
-    for z in rng.normal(size=(5, n + 1)):
-        x, mean = z[0], z[1:].mean()
-        found = np.log((1 + share) / h) / 2
-        found += (x**2 / (1 + share) - (x - g * mean) ** 2 / h) / (2 * s)
-        assert_allclose(found, log_ratio(same, different, z), rtol=1e-11, atol=1e-12)
-        if n == 1:
-            q = w * (x - mean) ** 2 - v * (x + mean) ** 2
-            kappa = np.log((1 + share) ** 2 / (1 + 2 * share)) / 2
-            assert_allclose(found, kappa - q, rtol=1e-11, atol=1e-12)
