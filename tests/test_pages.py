@@ -108,8 +108,13 @@ def test_kernels_search_solvers_and_signals():
     names = run("kernels.md", {"X": X, "y": y})
     assert names["metric"].kernel_map_.kernel == "rbf"
     pytest.importorskip("faiss")
-    found = run("search.md", {"X": X, "y": y, "new": X[:3]}, skip=("hnswlib",))["found"]
-    assert len(found) >= 3
+    found = run("search.md", {"X": X, "y": y, "new": X[:3]}, skip=("hnswlib",))
+    assert len(found["found"]) >= 3
+    judge, queries = found["judge"], np.repeat(np.arange(3), np.diff(found["ends"].astype(int)))
+    same = np.column_stack([queries, found["matches"]])
+    np.testing.assert_allclose(found["scores"], judge.pair_score(same, X), rtol=1e-4, atol=1e-3)
+    everything = np.stack(np.meshgrid(range(3), range(len(X))), -1).reshape(-1, 2)
+    assert len(same) == np.sum(judge.predict_pairs(everything, X) > 0)
     run("solvers.md", {})
     assert run("datasets.md", {}, skip=("load_eth80",))["X"].n_blocks == 2
 
