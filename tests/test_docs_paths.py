@@ -118,12 +118,12 @@ def test_the_recommended_form_for_recordings_is_the_better_one():
 
 def test_with_embeddings(run_page, tmp_path):
     printed = run_page("embeddings")
-    cosine, learnt = re.findall(r"AUC (0\.\d+|1\.0+)", printed)
-    assert float(cosine) + 0.05 < float(learnt)
+    cosine, learnt, midpoint = map(float, re.findall(r"AUC (0\.\d+|1\.0+)", printed))
+    assert cosine + 0.05 < learnt < midpoint
     matched = [float(rate) for rate in re.findall(r"false match +([\d.]+)%", printed)]
     missed = [float(rate) for rate in re.findall(r"missed +([\d.]+)%", printed)]
     assert max(matched) < 1.2
-    assert missed[1] < missed[0] / 2
+    assert missed[2] < missed[1] / 2 < missed[0] / 4
     assert "as by the estimator" in printed
     assert pictures_in(tmp_path) == 2
 
