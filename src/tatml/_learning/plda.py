@@ -150,20 +150,20 @@ def plda_of_block(array: Array, within: WithinClasses, new_classes: bool, m: int
     _, units = kind_and_units("discriminant", array.shape[2], within, m)
     inside = partial(mean_squares, deviations)
     unit, varies = units_of_rows("discriminant", variance, inside, units)
-    rows = (
-        array / asarray(unit[:, None], array),
-        *(of / asarray(unit, of) for of in (centred, deviations)),
-    )
+    rows = [array / asarray(unit[:, None], array)]
+    rows += [of / asarray(unit, of) for of in (centred, deviations)]
     if not varies.all():  # constant rows do not matter
         kept = np.flatnonzero(varies)
-        rows = tuple(namespace(of).take(of, asarray(kept, of), axis=1) for of in rows)
-    found, _, constant = plda_in_units(*rows, within, varies[varies], new_classes, m)
-    whole = []
-    for inner in (found.W0, found.V0):
-        matrix = constant * np.eye(len(unit))
+        rows = [namespace(of).take(of, asarray(kept, of), axis=1) for of in rows]
+    scaled, centred, deviations = rows
+    found, _, constant = plda_in_units(
+        scaled, centred, deviations, within, varies[varies], new_classes, m
+    )
+    whole = [constant * np.eye(len(unit)) for _ in range(2)]
+    for matrix, inner in zip(whole, (found.W0, found.V0), strict=True):
         matrix[np.ix_(varies, varies)] = inner
-        whole.append(matrix / unit / unit[:, None])
-    return Plda(*whole, found.log_ratio)
+    W0, V0 = (matrix / unit / unit[:, None] for matrix in whole)
+    return Plda(W0, V0, found.log_ratio)
 
 
 def plda_in_units(
