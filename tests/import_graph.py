@@ -64,8 +64,8 @@ LAYERS = (
         ),
     ),
     ("sharding", ("_sharding", "_sharding.*")),
-    ("learning", ("_learn_metric", "_learning", "_learning.*")),
     ("statistics", ("_verification", "_verification.*")),
+    ("learning", ("_learn_metric", "_learning", "_learning.*")),
     ("estimators", ("_estimators", "_estimators.*")),
     (
         "public",

@@ -302,7 +302,7 @@ WORDS = {
     + together(
         SOLVED_AS,
         Value,
-        r"solver: expected 'newton' or Newton\(…\) with loss='logistic', got 'dykstra'",
+        r"solver: expected 'newton' or Newton\(…\) with loss='logistic', got Dykstra",
         {"loss": "logistic", "solver": "dykstra"},
     ),
     "midpoint of estimators": of("midpoint", SOLVED_AS, Type, FLAG, "yes", None, np.eye(2), 0.5)
@@ -316,7 +316,7 @@ WORDS = {
     + together(
         SOLVED_AS,
         Value,
-        r"solver: expected 'newton' or Newton\(…\) with midpoint=True, got 'dykstra'",
+        r"solver: expected 'newton' or Newton\(…\) with midpoint=True, got Dykstra",
         {"midpoint": True, "solver": "dykstra"},
     )
     + together(

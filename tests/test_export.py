@@ -26,7 +26,7 @@ from tatml.io import export, load_model, save_model
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "deployment.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-EXPORT, SCORER, COMPARE, KERNEL, SEARCH, RULES, CALIBRATE = CODE
+EXPORT, SCORER, COMPARE, KERNEL, MIDPOINT, SEARCH, RULES, CALIBRATE = CODE
 INDEX, SIGNS = index_pairs()
 METRICS = sorted(set(ESTIMATORS) - {"PairThreshold"})
 
@@ -124,7 +124,8 @@ def test_far_from_the_origin_the_scorer_scores_as_the_estimator_does(make, tmp_p
     rows = scorer.embed(*blocks_of(X))
     distances = np.linalg.norm(rows[INDEX[:, 0]] - rows[INDEX[:, 1]], axis=1)
     exact = 0.0
-    for A, array in zip(scorer.components, blocks_of(X), strict=True):
+    for m, array in enumerate(blocks_of(X)):
+        A = scorer.arrays[f"components_{m}"]
         difference = (array[INDEX[:, 0]] - array[INDEX[:, 1]]).reshape(len(INDEX), A.shape[1], -1)
         exact = exact + np.sum((A @ difference) ** 2, axis=(1, 2))
     assert_allclose(distances, np.sqrt(exact), rtol=1e-12, err_msg=kind)

@@ -232,5 +232,5 @@ def test_an_upward_import_is_named_with_its_layers():
     )
     assert line == (
         "tatml.features._spd (layer 3, features) imports tatml._learn_metric "
-        "(layer 8, learning) in line 3"
+        "(layer 9, learning) in line 3"
     )

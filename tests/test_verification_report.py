@@ -307,7 +307,7 @@ def test_bad_input_is_refused_before_distances_are_computed(given, error, messag
 
 def test_other_estimators_are_refused():
     fitted = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
-    with pytest.raises(TypeError, match="estimator: expected one with pair_distance"):
+    with pytest.raises(TypeError, match="estimator: expected one with pair_score"):
         report(fitted, [0.1, 0.2], [1, -1])
     metric = Euclidean().fit([[0.0], [1.0]])
     with pytest.raises(TypeError, match="estimator: expected one with threshold_"):

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from numbers import Real
@@ -31,7 +32,7 @@ from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state, reve
 from ._estimators.inputs import check_has
 from ._estimators.metric import CENTER, center_of
 from ._estimators.tatml_cv import columns_of
-from ._learning.span import too_large
+from ._learning.span import MOST_ROWS, SpanFactor, too_large
 from ._messages import missing_extra, shown
 from ._optim.solvers import Dykstra, Newton
 from ._validation import check_count
@@ -46,7 +47,11 @@ FORMAT = "tatml model 1"
 # docs/deployment.md describes the formats.
 EXPORT_FORMAT = "tatml metric 1"
 KERNEL_FORMAT = "tatml kernel metric 1"
-SCALARS = ("threshold_", "same_rate_", "likelihood_ratio_")  # written if the estimator has them
+SCORE_FORMAT = "tatml score 1"  # of midpoints
+KERNEL_SCORE_FORMAT = "tatml kernel score 1"
+# Written if the estimator has them.
+MATRICES = ("components_", "factors_", "sum_factors_", "midpoint_", CENTER)
+SCALARS = ("threshold_", "same_rate_", "likelihood_ratio_")
 
 # The default limit of the unpacked size of a model: three matrices of 9,000 × 9,000 numbers.
 MAX_BYTES = 2 * 2**30
@@ -413,16 +418,18 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     """Write the components, the threshold and the calibration of a metric to an npz file.
 
     The file also contains the mean of the training samples, which a scorer subtracts first, and
-    nothing else: no labels, no pairs, no parameters. With a kernel, it contains the kernel and its
-    landmarks, which are training samples. The matrix of a block with more rows than samples reveals
-    their span, which tells training samples from others; SECURITY.md says more. Reading the file
-    needs only NumPy: ``numpy.load(path, allow_pickle=False)``. docs/deployment.md describes the
-    format and has a short scorer. An existing file is replaced in one step.
+    nothing else: no labels, no pairs, no parameters. With ``midpoint=True`` it contains the maps of
+    the sums as well, and the mean of the class means, which is subtracted first. With a kernel, it
+    contains the kernel and its landmarks, which are training samples. The matrix of a block with
+    more rows than samples reveals their span, which tells training samples from others; SECURITY.md
+    says more. Reading the file needs only NumPy: ``numpy.load(path, allow_pickle=False)``.
+    docs/deployment.md describes the format and has a short scorer. An existing file is replaced in
+    one step.
 
     Parameters
     ----------
     model : fitted estimator or Model
-        An estimator with `components_`, or what `load_model` returns.
+        An estimator with `components_` or a midpoint, or what `load_model` returns.
     path : str or path
         The file, usually ``*.npz``. A link to a file stands for that file.
 
@@ -460,11 +467,14 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     """
     estimator = model.estimator if hasattr(model, "metadata") else model  # of a Model
     if hasattr(estimator, "factors_"):
-        n_rows = max(factor.shape[1] for factor in estimator.factors_)
-        raise ValueError(too_large("model", n_rows))
-    check_has(estimator, "components_", "block_shapes_")
+        wide = [factor for factor in estimator.factors_ if isinstance(factor, SpanFactor)]
+        n_rows = max((factor.shape[1] for factor in wide), default=0)
+        if n_rows > MOST_ROWS:
+            raise ValueError(too_large("model", n_rows))
+    else:
+        check_has(estimator, "components_", "block_shapes_")
     state = vars(estimator)
-    for name in ("components_", "block_shapes_", "kernel_map_", CENTER, *SCALARS):
+    for name in (*MATRICES, "block_shapes_", "kernel_map_", *SCALARS):
         if name in state:
             ATTRIBUTES[name](name, state[name])
     path = Path(path)
@@ -477,13 +487,19 @@ def _arrays_of(estimator: Any) -> dict[str, NDArray]:
         "format": np.array(EXPORT_FORMAT),
         "block_shapes": np.array(estimator.block_shapes_, dtype=np.int64),
     }
+    listed: dict[str, Sequence[Any]] = {"components": estimator._component_list()}
     if estimator.kernel_map_ is not None:
         arrays |= _arrays_of_kernel(estimator.kernel_map_)
-    else:
-        for m, mean in enumerate(center_of(estimator)):
-            arrays[f"center_{m}"] = np.ascontiguousarray(mean, dtype=np.float64)
-    for m, component in enumerate(estimator._component_list()):
-        arrays[f"components_{m}"] = np.ascontiguousarray(component, dtype=np.float64)
+    elif not hasattr(estimator, "sum_factors_"):
+        listed["center"] = center_of(estimator)
+    if hasattr(estimator, "sum_factors_"):
+        is_kernel = estimator.kernel_map_ is not None
+        arrays["format"] = np.array(KERNEL_SCORE_FORMAT if is_kernel else SCORE_FORMAT)
+        listed |= {"sum_components": estimator.sum_factors_, "midpoint": estimator.midpoint_}
+    for name, matrices in listed.items():
+        for m, matrix in enumerate(matrices):
+            whole = matrix.matrix() if isinstance(matrix, SpanFactor) else matrix
+            arrays[f"{name}_{m}"] = np.ascontiguousarray(whole, dtype=np.float64)
     for name in SCALARS:
         if hasattr(estimator, name):
             value = np.asarray(getattr(estimator, name), dtype=np.float64)

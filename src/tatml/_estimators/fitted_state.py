@@ -87,6 +87,8 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     for name, value in state.items():
         if name in ATTRIBUTES:
             ATTRIBUTES[name](name, value)
+    if "threshold_" in state and not estimator._signed_scores:
+        check_not_negative("threshold_", state["threshold_"])
     output = state.get("_sklearn_output_config", {})
     if type(output) is not dict or not set(output) | set(output.values()) <= OUTPUT_WORDS:
         raise ValueError(f"set_output: expected the name of a container, got {shown(output)}")
@@ -104,6 +106,8 @@ def _required(estimator: Any, parameters: Sequence[str]) -> set[str]:
         names.add("factors_" if "factors_" in state else "components_")
     if "result_" in names and type(state.get("result_")) is not SpanResult:  # else it is too large
         names.add("prior_")
+    if getattr(estimator, "metric", None) == "precomputed":  # values of any sign have no b0
+        names.discard("b0_")
     if not getattr(estimator, "_learns_threshold", True):
         names -= {"threshold_", "b0_"}
     return names | set(CALIBRATED if state.keys() & set(CALIBRATED) else ())
@@ -436,8 +440,6 @@ def _check_sums(estimator: Any, inner: Sequence[tuple[int, ...]]) -> bool:
     state, result = vars(estimator), vars(estimator).get("result_")
     check_equal("midpoint_", "midpoint_" in state, "sum_factors_" in state)
     if "sum_factors_" not in state:
-        if "threshold_" in state and not estimator._signed_scores:
-            check_not_negative("threshold_", state["threshold_"])
         return False
     square = [(shape[0], shape[0]) for shape in inner]
     check_equal("sum_factors_", _shapes_of(state["sum_factors_"]), square)
@@ -528,7 +530,7 @@ def revealed_samples(estimator: Any) -> list[str]:
             found.append(_span(factor.span, m))
     if "components_" in state or "sum_factors_" in state:
         found += _wide_matrices(estimator, n_samples)
-    return [*found, MEAN] if center_of(estimator) else found
+    return [*found, MEAN] if center_of(estimator) or "midpoint_" in state else found
 
 
 def _landmarks(kernel_map: KernelMap, n_samples: int | None) -> str:

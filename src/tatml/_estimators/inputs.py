@@ -315,8 +315,10 @@ def tuple_samples(
     return _with_checked_shapes(estimator, blocks, reset, name), index.reshape(-1, size)
 
 
-def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
-    """Return precomputed distances, one per pair."""
+def given_distances(
+    distances: Any, name: str = "pairs", any_sign: bool = False
+) -> NDArray[np.float64]:
+    """Return precomputed distances, one per pair; with `any_sign`, other dissimilarities."""
     values = as_real_array(distances, name).astype(np.float64)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -324,12 +326,11 @@ def given_distances(distances: Any, name: str = "pairs") -> NDArray[np.float64]:
         raise ValueError(
             f"{name}: expected precomputed distances of shape (n_pairs,), got shape {values.shape}"
         )
-    wrong = ~(np.isfinite(values) & (values >= 0))
+    wrong = ~(np.isfinite(values) & (any_sign | (values >= 0)))
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise ValueError(
-            f"{name}: expected finite distances of at least 0, got {values[row]} for pair {row}"
-        )
+        what = "numbers" if any_sign else "distances of at least 0"
+        raise ValueError(f"{name}: expected finite {what}, got {values[row]} for pair {row}")
     return values
 
 
@@ -407,6 +408,8 @@ def check_has(estimator: Any, *names: str) -> None:
         hint = ""
         if hasattr(estimator, "steps"):
             hint = "; of a pipeline, give pipeline[-1], and samples after pipeline[:-1].transform"
+        elif getattr(estimator, "_signed_scores", False):
+            hint = ": it has a score of pairs, which is no distance; fit with midpoint=False"
         raise TypeError(
             f"estimator: expected one with {', '.join(names)}, got {type(estimator).__name__} "
             f"without {', '.join(missing)}{hint}"

@@ -157,6 +157,8 @@ class NoFitTransform:
         self.fit = fit
 
     def __get__(self, instance: Any, owner: Any) -> NoReturn:
+        if instance is not None and instance._signed_scores:
+            raise AttributeError(no_distance("fit_transform", owner))
         raise AttributeError(
             f"fit_transform: {owner.__name__} is fitted on {owner._tuples_name} and transforms "
             f"samples; call {self.fit}, then transform(X)"

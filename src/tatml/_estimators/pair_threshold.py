@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from types import SimpleNamespace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,14 +14,15 @@ from sklearn.metrics.pairwise import paired_distances
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
-from .._data.pairs import as_index
+from .._data.pairs import Pairs, as_index
 from .._learning.metric import CHUNK_NUMBERS, b0_of, learn_b0, threshold_of, warn_if_one_sided
 from .._learning.priors import pair_weights
 from .._messages import named_error
 from .._validation import check_metric
+from .._verification.probabilities import fit_log_likelihood_ratio
 from .inputs import given_distances, samples_of, tuple_samples
 from .pair_judge import CLASSES, NAMES, PairClassifierMixin, make_labelled_pairs
-from .parameters import checked
+from .parameters import DEFAULT_MARGIN, checked
 
 
 @dataclass(eq=False, repr=False)
@@ -28,16 +30,19 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
     """A threshold for a given distance, which separates similar from dissimilar pairs.
 
     Learns only the threshold, from pairs with labels ±1, by TATML's criterion: a squared hinge
-    loss on both sides of a margin. Use it to verify pairs with any embedding.
+    loss on both sides of a margin. Use it to verify pairs with any embedding, or with scores of any
+    sign, such as those of another model: give minus the scores as precomputed values.
 
     Parameters
     ----------
     metric : str or callable, default="euclidean"
         "precomputed", or a metric of `sklearn.metrics.pairwise.paired_distances`: "euclidean",
-        "cosine" (1 − cosine of the angle), "manhattan", another name, or a function.
+        "cosine" (1 − cosine of the angle), "manhattan", another name, or a function. If precomputed
+        values in fit are negative, they are no distances, and have no squares: the threshold is
+        then where a logistic regression on the values finds both kinds of pairs equally likely.
     threshold_prior : float or None, default=None
         The value that the threshold is pulled to, in the units of the distance. None: the root mean
-        squared distance of the pairs.
+        squared distance of the pairs. Values of any sign need no pull.
     threshold_strength : float, default=1.0
         The strength ρ of this pull, relative to the mean loss of the pairs.
     margin : (float, float), default=(0.5, 2.0)
@@ -55,7 +60,8 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
     threshold_ : float
         The threshold, in the units of the distance.
     b0_ : float
-        The threshold in squared units: b0 = threshold_² / √(γ_s γ_d).
+        The threshold in squared units: b0 = threshold_² / √(γ_s γ_d). Not set for values of any
+        sign.
     likelihood_ratio_, same_rate_
         See `TATMLPairs`.
     n_features_in_, block_shapes_
@@ -107,18 +113,26 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
             distances = self._distances(pairs, reset=True)
             index = np.zeros((len(distances), 2), dtype=np.intp)
             chosen = make_labelled_pairs(index, y, parameters.class_weight, sample_weight)
-            self.classes_ = CLASSES.copy()
-            margin, centre = parameters.margin, parameters.threshold_prior
-            mu0 = None if centre is None else b0_of(centre, margin)
-            strength = parameters.threshold_strength
-            self.b0_ = learn_b0(distances**2, chosen, margin, strength, mu0)
-            self.threshold_, self.pair_weights_ = threshold_of(self.b0_, margin), chosen.weights
+            self.classes_, self.pair_weights_ = CLASSES.copy(), chosen.weights
+            self._forget("b0_")
+            if np.any(distances < 0):
+                self.threshold_ = _threshold_of_any_sign(distances, chosen, parameters)
+            else:
+                margin, centre = parameters.margin, parameters.threshold_prior
+                mu0 = None if centre is None else b0_of(centre, margin)
+                strength = parameters.threshold_strength
+                self.b0_ = learn_b0(distances**2, chosen, margin, strength, mu0)
+                self.threshold_ = threshold_of(self.b0_, margin)
             counts = pair_weights(chosen) > 0
             warn_if_one_sided(distances[counts], chosen.similar[counts], self.threshold_)
         return self
 
+    @property
+    def _signed_scores(self) -> bool:
+        return "threshold_" in vars(self) and "b0_" not in vars(self)
+
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
-        """Return the distance of each pair by `metric`, shape (n_pairs,).
+        """Return the distance of each pair by `metric`, or its precomputed value, (n_pairs,).
 
         Parameters
         ----------
@@ -140,7 +154,7 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
         if self.metric == "precomputed":
             if reset:
                 self._forget("n_features_in_", "block_shapes_", "feature_names_in_", *NAMES)
-            return given_distances(pairs)
+            return given_distances(pairs, any_sign=reset or self._signed_scores)
         blocks, index = tuple_samples(self, pairs, "pairs", reset=reset)
         if reset:
             self._keep_shapes(blocks)
@@ -164,3 +178,24 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
                 return paired_distances(first, second, metric=self.metric)
         except Exception as error:  # a function of the user may raise anything
             raise named_error("metric", error) from error
+
+
+def _threshold_of_any_sign(values: NDArray, pairs: Pairs, parameters: SimpleNamespace) -> float:
+    """Return where pairs of both kinds are equally likely, given the weights of the pairs.
+
+    Where similar pairs have the higher values, no threshold is better than the mean.
+    """
+    usual = {"threshold_prior": None, "margin": DEFAULT_MARGIN}
+    for name, default in usual.items():
+        given = getattr(parameters, name)
+        if given != default:
+            raise ValueError(
+                f"{name}: expected {default} for values of any sign, which are no distances, got "
+                f"{given}"
+            )
+    weights = pair_weights(pairs)
+    a, b = fit_log_likelihood_ratio(values, pairs.similar, weights)
+    if b == 0:
+        return float(np.average(values, weights=weights))
+    odds = weights[pairs.similar].sum() / weights[~pairs.similar].sum()
+    return float((a + np.log(odds)) / b)

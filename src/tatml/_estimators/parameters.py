@@ -164,9 +164,11 @@ def _check_threshold(name: str, value: Any, words: tuple[str, ...]) -> float | s
 
 
 def _check_any_threshold(name: str, value: Any) -> float | str:
-    """Return a word or any finite number; `check_together` says more."""
-    words = ("auto", "joint")
-    return value if check_number_or(name, value, *words) is None else check_finite(name, value)
+    """Return "auto", "joint" or any finite number."""
+    if not isinstance(value, str):
+        return check_finite(name, value)
+    check_number_or(name, value, "auto", "joint")
+    return value
 
 
 def _check_bounds(name: str, value: Any) -> tuple[float, float]:

@@ -150,10 +150,20 @@ def plda_of_block(array: Array, within: WithinClasses, new_classes: bool, m: int
     _, units = kind_and_units("discriminant", array.shape[2], within, m)
     inside = partial(mean_squares, deviations)
     unit, varies = units_of_rows("discriminant", variance, inside, units)
-    scaled = array / asarray(unit[:, None], array)
-    centred, deviations = (rows / asarray(unit, rows) for rows in (centred, deviations))
-    found, _, _ = plda_in_units(scaled, centred, deviations, within, varies, new_classes, m)
-    return Plda(found.W0 / unit / unit[:, None], found.V0 / unit / unit[:, None], found.log_ratio)
+    rows = [array / asarray(unit[:, None], array)]
+    rows += [of / asarray(unit, of) for of in (centred, deviations)]
+    if not varies.all():  # constant rows do not matter
+        kept = np.flatnonzero(varies)
+        rows = [namespace(of).take(of, asarray(kept, of), axis=1) for of in rows]
+    scaled, centred, deviations = rows
+    found, _, constant = plda_in_units(
+        scaled, centred, deviations, within, varies[varies], new_classes, m
+    )
+    whole = [constant * np.eye(len(unit)) for _ in range(2)]
+    for matrix, inner in zip(whole, (found.W0, found.V0), strict=True):
+        matrix[np.ix_(varies, varies)] = inner
+    W0, V0 = (matrix / unit / unit[:, None] for matrix in whole)
+    return Plda(W0, V0, found.log_ratio)
 
 
 def plda_in_units(
@@ -176,8 +186,6 @@ def plda_in_units(
     S, ridge = scatter_within(deviations, centred, units, varies, width)
     factor = correction(within)
     B = between_classes(array, within)
-    if len(varies) == len(B):  # constant rows do not matter
-        B[~varies, :] = B[:, ~varies] = 0.0
     ratio, axes = discriminant_axes(factor * S, B, centred, width)
     floor = FLOOR if within.labels is not None else FLOOR_OF_PAIRS
     if new_classes and within.labels is not None:

@@ -1,6 +1,7 @@
 """Thresholds calibrated on given distances: best on these pairs, or promised for others.
 
-A pair is predicted to be the same if its distance is below the threshold.
+A pair is predicted to be the same if its distance is below the threshold. In place of distances
+there may be values of any sign, such as minus the scores of a metric with midpoints.
 """
 
 from __future__ import annotations
@@ -187,8 +188,9 @@ def find_best_threshold(
     -------
     float
         For a false match rate the largest threshold with at most this rate, for a false non-match
-        rate the smallest. Else a number half-way between two neighbouring distances; 0 if no pair
-        should be the same, and the next float above the largest distance if all pairs should be.
+        rate the smallest. Else a number half-way between two neighbouring distances; if no pair
+        should be the same, half the least distance, or the least value itself if it is negative;
+        and the next float above the largest distance if all pairs should be.
     """
     check_both_count(similar, sample_weight)
     fpr, tpr, scores = roc_curve(
@@ -226,7 +228,12 @@ def _cut_at_rate(distances: Doubles, fpr: Doubles, tpr: Doubles, target: Target)
             return float(distances[last + 1])
     else:
         last = int(np.argmax(tpr >= 1 - target.rate - _ROUNDING))
-    return 0.0 if last == 0 else nextafter(float(distances[last]), inf)
+    return _least(distances) if last == 0 else nextafter(float(distances[last]), inf)
+
+
+def _least(distances: Doubles) -> float:
+    """Return a threshold with no pair below it: 0, unless values are negative."""
+    return min(0.0, float(distances[1]))
 
 
 def equal_error_rate(distances: Doubles, similar: NDArray[np.bool_]) -> float:
@@ -254,7 +261,7 @@ def cut_between(distances: Doubles, last: int) -> float:
     """Return a threshold above the sorted distances up to number `last`, and below the next."""
     if last == len(distances) - 1:
         return nextafter(float(distances[-1]), np.inf)
-    lower = max(0.0, float(distances[last]))  # number 0 is −∞: no pair is below
+    lower = _least(distances) if last == 0 else float(distances[last])  # number 0 is −∞
     upper = float(distances[last + 1])
     middle = lower + (upper - lower) / 2
     return middle if middle > lower else upper

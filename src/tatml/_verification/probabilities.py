@@ -1,4 +1,8 @@
-"""The log-likelihood ratio a − b d of a pair at distance d, learnt from labelled pairs."""
+"""The log-likelihood ratio a − b d of a pair at distance d, learnt from labelled pairs.
+
+In place of distances there may be values of any sign, such as minus the scores of a metric with
+midpoints.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ def fit_log_likelihood_ratio(
     counted = distances[shares > 0]
     if not np.ptp(counted):
         return np.zeros(2)
-    unit = float(counted.max())
+    unit = float(np.abs(counted).max())
     centre = float(np.average(distances / unit, weights=shares))
     spread = float(np.sqrt(np.average((distances / unit - centre) ** 2, weights=shares)))
     scores = (centre - distances / unit) / spread

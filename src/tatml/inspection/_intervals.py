@@ -133,8 +133,12 @@ def _fit_threshold(model: Any, data: tuple) -> float:
 def _check_learnt(estimator: Any) -> None:
     """Raise an error unless the threshold is the one that fit learnt."""
     check_has(estimator, "margin")
-    learnt = threshold_of(getattr(estimator, "b0_", np.nan), estimator.margin)
-    learnt *= getattr(estimator, "threshold_factor_", 1.0)
+    b0, ratio = getattr(estimator, "b0_", np.nan), getattr(estimator, "likelihood_ratio_", None)
+    if getattr(estimator, "_signed_scores", False):
+        learnt = b0 if ratio is None or not ratio[1] else ratio[0] / ratio[1]
+    else:
+        learnt = threshold_of(b0, estimator.margin)
+        learnt *= getattr(estimator, "threshold_factor_", 1.0)
     words = ("auto", "joint")
     fixed = getattr(estimator, "threshold", "auto") not in words
     if fixed or getattr(estimator, "threshold_", None) != learnt:

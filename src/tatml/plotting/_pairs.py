@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from .._array import Doubles
+from .._array import Doubles, to_numpy
 from .._estimators.inputs import check_has, given_distances, pair_labels
 from .._estimators.pair_judge import check_calibrated
 from .._messages import shown
@@ -40,7 +40,7 @@ class PairDistanceDisplay:
     Parameters
     ----------
     distances : array of shape (n_pairs,)
-        Distances, not squared.
+        Distances, not squared; with a midpoint minus the scores, which have no margins.
     similar : bool array of shape (n_pairs,)
         Which pairs are similar.
     threshold : float
@@ -72,7 +72,12 @@ class PairDistanceDisplay:
     def from_estimator(
         cls, estimator: Any, pairs: ArrayLike, y: ArrayLike, X: Any = None, **options: Any
     ) -> Self:
-        """Plot the distances of pairs by a fitted estimator; `X` as for `pair_distance`."""
+        """Plot the distances, or scores, of pairs by an estimator; `X` as for `pair_score`."""
+        if getattr(estimator, "_signed_scores", False):
+            check_has(estimator, "pair_score", "threshold_")
+            values = to_numpy(-estimator.pair_score(pairs, X))
+            similar = pair_labels(y, len(values))
+            return cls(values, similar, estimator.threshold_).plot(**options)
         check_has(estimator, "pair_distance", "threshold_", "b0_", "margin")
         distances, margin = estimator.pair_distance(pairs, X), estimator.margin
         learnt = {"threshold": estimator.threshold_, "b0": estimator.b0_, "margin": margin}
@@ -114,7 +119,10 @@ class PairDistanceDisplay:
             low, high = self.margin_distances
             ax.axvline(low, color=SIMILAR, linestyle="--", label="margin of similar pairs")
             ax.axvline(high, color=DISSIMILAR, linestyle="--", label="margin of dissimilar pairs")
-        ax.set(xlabel="distance", ylabel="density", title=name or "Pair distances")
+        axis, title = "distance", "Pair distances"
+        if np.min(self.distances) < 0:
+            axis, title = "minus the score", "Scores of pairs"
+        ax.set(xlabel=axis, ylabel="density", title=name or title)
         ax.set_ylim(0, 1.35 * ax.get_ylim()[1])  # room for the legend above the bars
         ax.legend(loc="upper center", ncols=2, fontsize="small", framealpha=1)
         self.ax_, self.figure_ = ax, ax.figure

@@ -172,10 +172,10 @@ def report(
 
     Parameters
     ----------
-    estimator : fitted estimator with a pair distance
+    estimator : fitted estimator with a pair score
         Rows for `threshold_` and for probabilities need those.
     pairs, X
-        Pairs, as for `pair_distance`. They must not be used in fit or in a calibration.
+        Pairs, as for `pair_score`. They must not be used in fit or in a calibration.
     y : array-like of shape (n_pairs,)
         +1 for the same, −1 for different; both must occur.
     groups : array-like of shape (n_samples,) or (n_pairs, 2), optional
@@ -213,7 +213,7 @@ def report(
     PairThreshold on 250 similar and 2500 dissimilar pairs, taken to be independent
     ...
     """
-    check_has(estimator, "pair_distance")
+    check_has(estimator, "pair_score")
     level = check_between("confidence_level", confidence_level)
     rate = getattr(estimator, "same_rate_", USUAL_SAME_RATE) if same_rate is None else same_rate
     false_match, false_non_match = check_two("costs", costs, "two positive numbers")
@@ -238,7 +238,7 @@ def _judge(
     subgroups = {} if by is None else number_subgroups(by, count_rows(pairs))
     if subgroups:
         check_has(estimator, "threshold_")
-    distances = estimator.pair_distance(pairs, X)
+    distances = -estimator.pair_score(pairs, X)
     judged = JudgedPairs(distances, pair_labels(y, len(distances)), units, level)
     if warning:
         warn_user(warning)
@@ -259,7 +259,8 @@ def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit:
         intercept, slope = estimator.likelihood_ratio_
         brier, loss = judged.score_probabilities(estimator.likelihood_ratio_)
         if slope > 0:
-            threshold = max(0.0, (intercept - costs.least_ratio) / slope)
+            least = min(0.0, float(judged.distances.min()))  # distances have no lower threshold
+            threshold = max(least, (intercept - costs.least_ratio) / slope)
             points.append(judged.measure("probability", threshold))
     chosen = judged.measure_balanced()
     n_units = None if judged.units is None else len(np.unique(judged.units))
@@ -436,7 +437,7 @@ def error_rates(
     estimator : fitted estimator with a threshold
         It predicts which pairs are the same.
     pairs, X
-        Pairs, as for `pair_distance`. They must be used neither to learn the metric nor to
+        Pairs, as for `pair_score`. They must be used neither to learn the metric nor to
         calibrate the threshold.
     y : array-like of shape (n_pairs,)
         +1 for the same, −1 for different; both must occur.
@@ -472,7 +473,7 @@ def error_rates(
     >>> round(rate.low, 3), round(rate.high, 3)
     (0.303, 0.503)
     """
-    check_has(estimator, "pair_distance", "threshold_")
+    check_has(estimator, "pair_score", "threshold_")
     level = check_between("confidence_level", confidence_level)
     judged, by_subgroup = _judge(estimator, pairs, y, X, groups, by, level)
     rates = _name_rates(judged.measure_rates(estimator.threshold_))
