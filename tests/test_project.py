@@ -419,7 +419,7 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
         *("AllPairs", "Piece", "DatasetLayout", "PairGraph", "Pairs", "Iterate", "Result"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
         *("FeatureShares", "PermutationImportance", "SparseRows", "SvecRows"),
-        *("Comparisons", "LinkedPairs", "Monitor"),
+        *("Comparisons", "LinkedPairs", "Monitor", "Axes", "Identities"),
         *(
             "Plda",
             "HeldOutRelative",
