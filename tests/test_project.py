@@ -41,8 +41,8 @@ PUBLIC = {
     """,
     "tatml_paper": "DATASETS METHODS read_records run write_tables",
     "tatml.features": """
-        BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance KernelMap LogEuclidean
-        SPDPower TangentSpace Unfold Vectorize
+        BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance KernelMap LengthNormalizer
+        LogEuclidean SPDPower TangentSpace Unfold Vectorize
     """,
     "tatml.inspection": """
         FeatureShares PermutationImportance feature_shares permutation_importance
