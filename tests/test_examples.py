@@ -12,7 +12,11 @@ pytest.importorskip("matplotlib").use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("plot_*.py"))
-LIBRARIES = {"plot_dask": "distributed", "plot_search_faiss": "faiss"}
+LIBRARIES = {
+    "plot_dask": "distributed",
+    "plot_midpoint_search": "faiss",
+    "plot_search_faiss": "faiss",
+}
 
 
 def import_quietly(name):

@@ -41,8 +41,8 @@ PUBLIC = {
     """,
     "tatml_paper": "DATASETS METHODS read_records run write_tables",
     "tatml.features": """
-        BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance KernelMap LogEuclidean
-        SPDPower TangentSpace Unfold Vectorize
+        BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance KernelMap LengthNormalizer
+        LogEuclidean SPDPower TangentSpace Unfold Vectorize
     """,
     "tatml.inspection": """
         FeatureShares PermutationImportance feature_shares permutation_importance
@@ -419,7 +419,7 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
         *("AllPairs", "Piece", "DatasetLayout", "PairGraph", "Pairs", "Iterate", "Result"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
         *("FeatureShares", "PermutationImportance", "SparseRows", "SvecRows"),
-        *("Comparisons", "LinkedPairs", "Monitor"),
+        *("Comparisons", "LinkedPairs", "Monitor", "Axes", "Identities"),
         *(
             "Plda",
             "HeldOutRelative",

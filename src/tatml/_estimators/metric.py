@@ -14,16 +14,18 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from .._array import Doubles, Indices, asarray
-from .._data.arrays import as_real_array, group_labels
+from .._data.arrays import as_real_array, group_labels, read_groups
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, as_index
 from .._data.sparse import SparseBlock
+from .._learning.enrolment import enrolled_scores
 from .._learning.labelled import LabelledSamples
 from .._learning.metric import (
     Metric,
     check_distances,
     one_or_list,
 )
+from .._learning.samples import named_samples
 from .._learning.span import Factor, SpanFactor, SpanResult, too_large
 from .._learning.task import Settings
 from .._optim.result import Result
@@ -173,6 +175,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     kernel: Any = None  # of estimators without this parameter
     midpoint: Any = False
+    new_classes: Any = True
     kernel_map_: KernelMap | None = None
     result_: Result
     pairs_: Indices | None
@@ -263,6 +266,65 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if place is not None:
             queries, entries = asarray(queries, place), asarray(entries, place)
         return queries, entries
+
+    def enrolled_scores(
+        self, X: Blocks | ArrayLike, enrolled: Blocks | ArrayLike, groups: ArrayLike
+    ) -> NDArray:
+        """Return the score of each sample and each identity with enrolled samples, with midpoints.
+
+        For identities with one enrolled sample it is `pair_score`. With more of them it is the
+        score that the model of the midpoint gives to all of them together: they are samples of one
+        class that fit has not seen, so the mean of many tells more than one of them, and samples
+        that are alike less than samples that differ. All scores are comparable with
+        ``-threshold_``.
+
+        Parameters
+        ----------
+        X : Blocks, or array-like of shape (n_samples, n) or (n_samples, n, n')
+            Samples of the same shape as in fit.
+        enrolled : Blocks, or array-like of shape (n_enrolled, n) or (n_enrolled, n, n')
+            Samples of known identity.
+        groups : array-like of shape (n_enrolled,)
+            Their identities.
+
+        Returns
+        -------
+        array of shape (n_samples, n_identities)
+            The columns are in the order of ``numpy.unique(groups)``. For samples on a GPU they are
+            computed there.
+
+        Notes
+        -----
+        Along axes that do not tell classes apart by this model, the mean of the scores of the
+        enrolled samples is taken. With ``new_classes=False`` the score is that of classes which
+        recur, and the method raises a `ValueError`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.datasets import load_digits
+        >>> from tatml import TATML
+        >>> X, y = load_digits(return_X_y=True)
+        >>> metric = TATML(midpoint=True, new_classes=True, random_state=0).fit(X[y < 5], y[y < 5])
+        >>> others, owner = X[y >= 5], y[y >= 5]
+        >>> scores = metric.enrolled_scores(others[50:], others[:50], owner[:50])
+        >>> scores.shape
+        (846, 5)
+        >>> bool(np.mean(5 + scores.argmax(axis=1) == owner[50:]) > 0.8)
+        True
+        """
+        check_is_fitted(self)
+        if not self.new_classes:
+            raise ValueError(
+                "enrolled_scores: expected a fit with new_classes=True, whose score is that of "
+                "identities that fit has not seen, got new_classes=False"
+            )
+        with named_samples("enrolled"):
+            known = samples_of(self, enrolled, reset=False)
+        blocks, place = samples_of(self, X, reset=False), place_of_samples(self.preprocessor, X)
+        _, identity = read_groups(groups, len(known))
+        found = enrolled_scores(self._metric, blocks, known, identity, place)
+        return found if place is None else asarray(found, place)
 
     def _pairs_of(self, pairs: ArrayLike, X: Any) -> tuple[Blocks, NDArray[np.intp]]:
         if X is None:
@@ -451,8 +513,8 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
 for _name in ("transform", "pair_distance", "get_metric", "get_mahalanobis_matrix"):
     setattr(MetricEstimator, _name, _Only(vars(MetricEstimator)[_name]))
-_search_vectors: Any = _Only(MetricEstimator.search_vectors, of_scores=True)
-setattr(MetricEstimator, "search_vectors", _search_vectors)  # noqa: B010
+for _name in ("search_vectors", "enrolled_scores"):
+    setattr(MetricEstimator, _name, _Only(vars(MetricEstimator)[_name], of_scores=True))
 for _name in ("fit_transform", "get_feature_names_out"):
     setattr(MetricEstimator, _name, _Only(getattr(MetricEstimator, _name)))
 

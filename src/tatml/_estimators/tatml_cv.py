@@ -251,6 +251,7 @@ class TATMLCV(LabelEstimator):
     solver = _of_estimator("solver")
     margin = _of_best("margin")
     midpoint = _of_best("midpoint")
+    new_classes = _of_best("new_classes")
     threshold = _of_best("threshold")
 
     def _inner(self) -> TATML:

@@ -24,7 +24,7 @@ from ..features._kernel_map import KernelMap
 from .prepare import MetricPrior, components_per_block
 from .priors import Units, around_mean, mean_square
 from .samples import place_blocks
-from .span import Factor, SpanFactor
+from .span import Factor, SpanFactor, join_factors
 
 Center = Sequence[NDArray[np.float64] | None]  # a mean per block, or nothing
 CACHED_NUMBERS = 2**17  # numbers of samples that are centred at a time: 1 MB of float64
@@ -128,10 +128,11 @@ class Metric:
         The inner product of u of one sample and v of another is their −q.
         """
         mapped = self.mapped(samples, place)
-        A, R = (embed_blocks(f, mapped, self.center) for f in (self.factors, self.sum_factors))
-        xp = namespace(A)
-        own = (xp.linalg.vecdot(A, A) - xp.linalg.vecdot(R, R))[:, None]  # theory (Search)
-        both, one = sqrt(2) * xp.concat([A, R], axis=1), xp.ones_like(own)
+        parts = zip(self.factors, self.sum_factors, strict=True)
+        both = embed_blocks([join_factors(A, R) for A, R in parts], mapped, self.center)
+        sums, xp = embed_blocks(self.sum_factors, mapped, self.center), namespace(both)
+        own = (xp.linalg.vecdot(both, both) - 2 * xp.linalg.vecdot(sums, sums))[:, None]
+        both, one = sqrt(2) * both, xp.ones_like(own)  # theory (Search)
         return xp.concat([both, -own, one], axis=1), xp.concat([both, one, -own], axis=1)
 
     def distances(
@@ -287,7 +288,9 @@ def apply_factor(
     A: Factor, array: NDArray, mean: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
     """Return A times every matrix of a block, minus a mean, flattened to one row per sample."""
-    if mean is not None and not isinstance(array, SparseBlock):
+    if mean is not None and isinstance(array, SparseBlock):
+        return apply_factor(A, array) - apply_factor(A, np.reshape(mean, (1, -1, 1)))
+    if mean is not None:
         step, mean = max(1, CACHED_NUMBERS // max(1, prod(mean.shape))), asarray(mean, array)
         if type(array) is not np.ndarray or len(array) <= step:
             return apply_factor(A, array - mean)

@@ -101,7 +101,7 @@ def read_kernel(
     """Return the settings of a kernel after a check for given samples; None without a kernel."""
     if template is None:
         return None
-    with _named_samples(samples_name):
+    with named_samples(samples_name):
         try:
             return KernelSettings(template, template.count_landmarks(blocks))
         except (TypeError, ValueError) as error:
@@ -111,14 +111,14 @@ def read_kernel(
 
 
 @contextmanager
-def _named_samples(name: str) -> Iterator[None]:
-    """Replace the name X of samples in errors of a kernel map by their name in fit."""
+def named_samples(name: str) -> Iterator[None]:
+    """Replace the name X of samples in errors by the name of the argument that holds them."""
     try:
         yield
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         if name == "X" or not str(error).startswith("X: "):
             raise
-        raise ValueError(f"{name}{str(error).removeprefix('X')}") from error
+        raise type(error)(f"{name}{str(error).removeprefix('X')}") from error
 
 
 def map_samples(
@@ -131,7 +131,7 @@ def map_samples(
     """
     if kernel is None:
         return blocks, None, 0
-    with _named_samples(settings.samples_name):
+    with named_samples(settings.samples_name):
         fitted = kernel.fit(blocks[:counted], seed=generator_of(settings.random_state))
     return fitted.map_blocks(blocks), fitted, len(fitted.maps_)
 

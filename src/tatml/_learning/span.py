@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import hypot
 from typing import Any, NoReturn
 
 import numpy as np
@@ -254,6 +255,14 @@ class SpanFactor:
 
 
 Factor = NDArray[np.float64] | SpanFactor  # the linear map of one block
+
+
+def join_factors(A: Factor, R: Factor) -> Factor:
+    """Return a map B with BᵀB = AᵀA + RᵀR, of two maps of one block; spans must be the same."""
+    if isinstance(A, SpanFactor) and isinstance(R, SpanFactor):
+        inner = join_factors(A.inner.T, R.inner.T)
+        return SpanFactor(A.span, inner.T, hypot(A.outside, R.outside))
+    return scipy.linalg.qr(np.concatenate([A, R]), mode="r", check_finite=False)[0][: A.shape[1]]
 
 
 class SpanResult(Result):

@@ -3,6 +3,7 @@
 from ._compose import BlockScaler, BlockUnion
 from ._images import CovarianceDescriptor
 from ._kernel_map import KernelMap
+from ._length import LengthNormalizer
 from ._shapes import Unfold, Vectorize
 from ._signals import FilterBankCovariance
 from ._spd import LogEuclidean, SPDPower, TangentSpace
@@ -18,4 +19,5 @@ __all__ = [
     "BlockUnion",
     "BlockScaler",
     "KernelMap",
+    "LengthNormalizer",
 ]

@@ -1,0 +1,174 @@
+"""Vectors of the same length after whitening."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.covariance import ledoit_wolf
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._array import Floats
+from .._validation import check_choice
+
+Whitening = Literal["total", "within"]
+EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(eq=False, repr=False)
+class LengthNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Whiten vectors, and divide each one by its length.
+
+    What a vector says is then its direction alone. This helps where the size of the noise differs
+    from sample to sample or has heavy tails, as in embeddings of faces or speakers, and costs where
+    the length tells classes apart.
+
+    Parameters
+    ----------
+    whitening : {"total", "within"}, default="total"
+        The covariance that whitening makes the identity: that of all samples, or that within
+        classes, which needs labels in `fit`. Both are shrunk by the rule of Ledoit and Wolf, in
+        units of the standard deviations of the columns.
+
+    Attributes
+    ----------
+    mean_ : array of shape (n_features,)
+        What is subtracted from the samples: their mean, or with "within" the mean of the class
+        means.
+    whitening_ : array of shape (n_features, n_features)
+        The matrix that centred samples are multiplied by.
+    n_features_in_ : int
+        The number of columns.
+    feature_names_in_ : array of str
+        The names of the columns, if `fit` saw a data frame.
+
+    See Also
+    --------
+    sklearn.preprocessing.Normalizer : Divides by the norm, without whitening.
+
+    Notes
+    -----
+    All vectors get the length √n_features, except those at the mean, which become zero. The root
+    of the covariance is symmetric, so each column of the result belongs to a column of X.
+
+    Whether it pays is a question for held-out pairs: fit with and without it to some of the
+    classes, and compare the areas under the ROC curve for pairs of the other classes.
+
+    References
+    ----------
+    D. Garcia-Romero and C. Y. Espy-Wilson, "Analysis of i-vector length normalization in speaker
+    recognition systems", Interspeech 2011.
+
+    Examples
+    --------
+    Are noise and its size different for each sample, the distance is better after this:
+
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from tatml import TATML
+    >>> from tatml.features import LengthNormalizer
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat(np.arange(100), 6)
+    >>> noise = rng.normal(size=(600, 20)) * rng.lognormal(0.0, 0.7, size=(600, 1))
+    >>> X = rng.normal(size=(100, 20))[y] + noise
+    >>> normalizer = LengthNormalizer().fit(X[:300])
+    >>> rows = normalizer.transform(X)
+    >>> bool(np.allclose(np.linalg.norm(rows, axis=1), np.sqrt(20)))
+    True
+    >>> from sklearn.metrics import roc_auc_score
+    >>> pairs = rng.integers(300, 600, size=(5000, 2))
+    >>> same = y[pairs[:, 0]] == y[pairs[:, 1]]
+    >>> areas = []
+    >>> for samples in (X, rows):
+    ...     metric = TATML(random_state=0).fit(samples[:300], y[:300])
+    ...     areas.append(roc_auc_score(same, metric.pair_score(pairs, samples)))
+    >>> areas[1] > areas[0] + 0.02
+    True
+    """
+
+    whitening: Whitening = "total"
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Compute the mean and the whitening matrix.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The training samples.
+        y : array-like of shape (n_samples,), optional
+            Their class labels, for ``whitening="within"``; ignored otherwise.
+
+        Returns
+        -------
+        self
+        """
+        check_choice("whitening", self.whitening, get_args(Whitening))
+        options: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2}
+        if self.whitening == "total":
+            table = np.asarray(validate_data(self, X, **options), dtype=np.float64)
+            labels = np.zeros(len(table), dtype=np.intp)
+        else:
+            table, y = validate_data(self, X, y, **options)
+            table, labels = table.astype(np.float64), np.unique(y, return_inverse=True)[1]
+        means, deviations = _around_class_means(table, labels)
+        scale = np.std(table, axis=0)
+        scale[np.ptp(table, axis=0) == 0] = 1.0
+        self.mean_ = means.mean(axis=0)
+        self.whitening_ = _inverse_root(deviations / scale) / scale[:, None]
+        return self
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Whiten samples, and divide each by its length.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Rows of length √n_features, or zero.
+        """
+        check_is_fitted(self)
+        table = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        rows = (table - self.mean_) @ self.whitening_
+        size = np.linalg.norm(rows, axis=1, keepdims=True)
+        # A vector at the mean differs from it by rounding.
+        rounding = EPS * (np.abs(table) + np.abs(self.mean_)) @ np.abs(self.whitening_)
+        is_zero = size <= np.linalg.norm(rounding, axis=1, keepdims=True)
+        rows *= np.where(is_zero, 0.0, sqrt(rows.shape[1]) / np.where(is_zero, 1.0, size))
+        return rows.astype(table.dtype, copy=False)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return tags that say whether labels are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self.whitening == "within"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _around_class_means(
+    table: NDArray[np.float64], labels: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the class means, and the samples minus that of their class."""
+    member = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
+    means = (member @ table) / np.bincount(labels)[:, None]
+    return means, table - means[labels]
+
+
+def _inverse_root(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the symmetric root of the inverse of the shrunk covariance of centred samples.
+
+    It is zero along axes without variance.
+    """
+    covariance, _ = ledoit_wolf(deviations, assume_centered=True)
+    values, axes = np.linalg.eigh(covariance)
+    kept = values > max(len(values) * EPS * values[-1], np.finfo(np.float64).tiny)
+    return (axes[:, kept] / np.sqrt(values[kept])) @ axes[:, kept].T
