@@ -12,11 +12,11 @@ from sklearn.datasets import load_wine
 from tatml import TATML, Blocks, TATMLPairs
 from tatml._data.pairs import Pairs
 from tatml._learning import plda as module
+from tatml._learning.centers import center_of_classes
 from tatml._learning.plda import (
     FLOOR,
     FLOOR_OF_PAIRS,
     between_classes,
-    center_of_classes,
     correction,
     plda,
     plda_of_block,

@@ -25,7 +25,7 @@ from .._optim.result import Status
 from .._verification.probabilities import fit_log_likelihood_ratio
 from .labelled import Fold, LabelledSamples
 from .metric import Metric, is_one_sided, some_of_each_kind
-from .plda import center_of_classes
+from .centers import center_of_classes
 from .prepare import midpoint_prior_from_samples, prior_from_samples
 from .priors import Units, WithinClasses, has_units, pair_weights, within_classes, within_pairs
 from .samples import KernelSettings, host_if_wide

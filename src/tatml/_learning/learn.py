@@ -54,7 +54,7 @@ from .metric import (
     some_of_each_kind,
     warn_if_one_sided,
 )
-from .plda import center_of_classes
+from .centers import center_of_classes, without_constants
 from .prepare import (
     MetricPrior,
     Prepared,
@@ -144,9 +144,13 @@ def metric_of(found: Result, prior: MetricPrior, task: Task, settings: Settings)
 
 def _midpoint_metric(found: Result, prior: MetricPrior, task: Task, keeps: bool) -> Metric:
     """Return the metric of differences and sums; the spans of wide blocks stay in their form."""
-    factors, M = prior.factors(found.L), prior.n_blocks
     center = [center_of_classes(array, task.within) for array in task.blocks.arrays]
     host = [to_numpy(middle).astype(np.float64, copy=False) for middle in center]
+    if prior.has_constants:
+        found, shifts = without_constants(found, [middle.shape[1] for middle in host])
+        shifts = prior.whole_shifts(shifts)
+        host = [c + shift[:, None] for c, shift in zip(host, shifts, strict=True)]
+    factors, M = prior.factors(found.L), prior.n_blocks
     metric = Metric(factors[:M], sum_factors=factors[M:], center=host, result=found)
     if keeps:
         return metric
@@ -160,10 +164,10 @@ def learn(task: Task, settings: Settings) -> Metric:
     The threshold is fixed where the settings give one.
     """
     problem, prior = pair_problem(task, settings)
-    found = solve(problem, prior, settings)
-    metric = metric_of(found, prior, task, settings)
+    metric = metric_of(solve(problem, prior, settings), prior, task, settings)
     pairs: Any = task.rows
-    b0 = learnt_b0(found)
+    assert metric.result is not None
+    b0 = learnt_b0(metric.result)
     if settings.midpoint:
         return replace(metric, b0=b0, threshold=b0, pairs=pairs)
     if settings.n_components is not None and problem.learns_threshold:  # then pairs are listed
@@ -200,9 +204,9 @@ def _mu0(prepared: Prepared, settings: Settings) -> float:
     centre = settings.given_threshold
     centre = settings.threshold_prior if centre is None else centre
     if settings.midpoint:
-        ratio = prepared.prior.log_ratio
-        given = prepared.mean_distance if ratio is None else ratio
-        return given if centre is None else centre
+        ratio = prepared.prior.log_ratio if centre is None else centre
+        constant = prepared.prior.mean_constant
+        return prepared.mean_distance if ratio is None else ratio + constant
     if centre is None:
         if not prepared.mean_distance > 0:
             raise ValueError(f"{settings.samples_name}: {IDENTICAL}")

@@ -86,23 +86,6 @@ def plda(ratio: Doubles, axes: Doubles, floor: float, n_classes: float = inf) ->
     return Plda((axes * W) @ axes.T, (axes * V) @ axes.T, log_ratio)
 
 
-def center_of_classes(array: Array, within: WithinClasses) -> Array:
-    """Return the mean of the class means, shape (n, n'); of pairs, the mean of their samples."""
-    weights = np.zeros(array.shape[0])
-    if within.labels is not None:
-        counts = np.bincount(within.labels)
-        weights[:] = 1 / (np.sum(counts > 0) * counts[within.labels])
-    else:
-        assert within.pairs is not None
-        used = np.unique(within.pairs.index[pair_weights(within.pairs) > 0])
-        weights[used] = 1 / len(used)
-    if isinstance(array, SparseBlock):
-        return (weights @ array.table)[:, None]
-    xp = namespace(array)
-    flat = xp.astype(xp.reshape(array, (array.shape[0], -1)), xp.float64, copy=False)
-    return xp.reshape(asarray(weights, flat) @ flat, array.shape[1:])
-
-
 def between_classes(array: Array, within: WithinClasses) -> Doubles:
     """Return an unbiased estimate of B, the covariance of the class means; it may be indefinite."""
     if within.labels is None:

@@ -29,11 +29,18 @@ from .._data.blocks import Blocks, check_prior
 from .._data.sparse import SparseBlock
 from .._messages import shown
 from .._optim.problem import LogDetProblem, pair_term
-from .._optim.result import Result, joined_factors
+from .._optim.result import Result, joined_factors, learnt_b0
 from .._optim.terms import Term
 from .._sharding.all_pairs import AllPairs
 from .._sharding.chunks import sharded_term
-from .plda import Plda, center_of_classes, plda_in_units, plda_of_block
+from .centers import (
+    PRIOR_OF_CONSTANT,
+    center_of_classes,
+    factors_with_constants,
+    matrices_with_constants,
+    with_constants,
+)
+from .plda import Plda, plda_in_units, plda_of_block
 from .priors import (
     WithinClasses,
     around_mean,
@@ -76,7 +83,7 @@ class Prepared:
     @property
     def mean_distance(self) -> float:
         """The mean squared distance of the pairs under the prior; with midpoints, their mean q."""
-        products = zip(self.prior.matrices, self.scatter, strict=True)
+        products = zip(self.prior.of_problem(), self.scatter, strict=True)
         return float(sum(np.sum(W0 * S) for W0, S in products)) / self.prior.n_blocks
 
 
@@ -102,6 +109,8 @@ def prepare(task: Task, loss: Any, settings: Settings) -> Prepared:
     center = None
     if settings.midpoint:
         center = [center_of_classes(array, within) for array in samples.arrays]
+    if settings.learns_center:
+        samples, center = with_constants(samples, center)
     term: Term
     if isinstance(task.rows, AllPairs):
         midpoint = False if center is None else center
@@ -113,9 +122,10 @@ def prepare(task: Task, loss: Any, settings: Settings) -> Prepared:
         check_differ(kind, scatter[: blocks.n_blocks], settings.samples_name)
     if settings.midpoint:
         prior = midpoint_prior(reduced, settings.new_classes)
+        prior = replace(prior, has_constants=settings.learns_center)
     else:
         prior = prior_of(kind, reduced, scatter)
-    problem = LogDetProblem.of(term, prior=[placed(W0, term.like) for W0 in prior.matrices])
+    problem = LogDetProblem.of(term, prior=[placed(W0, term.like) for W0 in prior.of_problem()])
     return Prepared(problem, prior, scatter)
 
 
@@ -243,6 +253,8 @@ class MetricPrior:
         Whether the matrices of the sums follow those of the differences, with the same spans.
     log_ratio : float, optional
         κ of a prior that is a log-likelihood ratio, see `Plda`.
+    has_constants : bool
+        Whether the blocks of the problem have a constant row, which `matrices` do not have.
     """
 
     matrices: list[Doubles]
@@ -250,6 +262,7 @@ class MetricPrior:
     samples: Blocks
     midpoint: bool = False
     log_ratio: float | None = None
+    has_constants: bool = False
 
     @property
     def n_blocks(self) -> int:
@@ -260,6 +273,21 @@ class MetricPrior:
     def is_small(self) -> bool:
         """Whether square matrices of all wide blocks may be formed."""
         return all(span is None or span.size <= MOST_ROWS for span in self.spans)
+
+    def of_problem(self) -> list[Doubles]:
+        """Return the matrices with the entries of the constant rows, if there are such rows."""
+        return matrices_with_constants(self.matrices) if self.has_constants else self.matrices
+
+    @property
+    def mean_constant(self) -> float:
+        """The part of the constant rows in q under the prior, with its sign."""
+        widths = [width for _, width in self.samples.block_shapes[: self.n_blocks]]
+        return -4 * PRIOR_OF_CONSTANT * float(np.mean(widths)) if self.has_constants else 0.0
+
+    def whole_shifts(self, shifts: Sequence[Doubles]) -> list[Doubles]:
+        """Return shifts of samples, given in the coordinates of the problem."""
+        parts = zip(self.spans, shifts, strict=False)  # the spans of the sums are the same
+        return [c if span is None else span.whole(c[None])[0] for span, c in parts]
 
     def factors(self, L: Sequence[Doubles]) -> list[Doubles | SpanFactor]:
         """Return A_m = L_mᵀ/√M; of wide blocks, the map of the whole block."""
@@ -311,6 +339,9 @@ class MetricPrior:
             if len(lower) != len(W0):
                 return None
             factors.append(lower)
+        if self.has_constants:
+            factors = factors_with_constants(factors)
+            earlier = replace(earlier, b0=learnt_b0(earlier) + self.mean_constant)
         return replace(earlier, L=factors)
 
 

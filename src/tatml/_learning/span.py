@@ -140,6 +140,10 @@ class Span:
         """Return the rows of a matrix A, shape (k, n), as A D U: the inverse of `as_rows`."""
         return self.coordinates(self._out_of_units(matrix.T).T)
 
+    def whole(self, coordinates: Doubles) -> Doubles:
+        """Return D U c for each row c: rows with these coordinates, and nothing outside."""
+        return self._out_of_units(self.expanded(coordinates).T).T
+
     def _out_of_units(self, columns: Doubles) -> Doubles:
         """Return D x for each column x."""
         if self.whitening is None:

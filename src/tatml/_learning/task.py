@@ -135,6 +135,11 @@ class Settings:
         return None if isinstance(self.threshold, str) else self.threshold
 
     @property
+    def learns_center(self) -> bool:
+        """Whether a constant row learns the centre of midpoints; it moves the threshold, too."""
+        return self.midpoint and self.learns_threshold
+
+    @property
     def learns_threshold(self) -> bool:
         """Whether the threshold is a variable."""
         return isinstance(self.threshold, str) and self.c0 != inf
