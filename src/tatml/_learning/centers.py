@@ -74,8 +74,9 @@ def without_constants(found: Result, widths: Sequence[int]) -> tuple[Result, lis
     threshold takes. `widths` has the number of columns of each block.
     """
     M, shifts, constant = len(widths), [], 0.0
+    for lower, width in zip(found.L[M:], widths, strict=True):
+        R, r, rho = lower[:-1, :-1], lower[-1, :-1], lower[-1, -1]
+        shifts.append(-scipy.linalg.solve_triangular(R, r, lower=True, trans="T"))
+        constant += 4 * width * rho**2
     factors = [lower[:-1, :-1] for lower in found.L]
-    for R, last, width in zip(factors[M:], (lower[-1] for lower in found.L[M:]), widths, strict=True):
-        shifts.append(-scipy.linalg.solve_triangular(R, last[:-1], lower=True, trans="T"))
-        constant += 4 * width * last[-1] ** 2
     return replace(found, L=factors, b0=learnt_b0(found) + constant / M), shifts

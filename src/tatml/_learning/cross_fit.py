@@ -23,14 +23,15 @@ from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_random_pairs, thin_out
 from .._optim.result import Status
 from .._verification.probabilities import fit_log_likelihood_ratio
+from .centers import center_of_classes
 from .labelled import Fold, LabelledSamples
 from .metric import Metric, is_one_sided, some_of_each_kind
-from .centers import center_of_classes
 from .prepare import midpoint_prior_from_samples, prior_from_samples
 from .priors import Units, WithinClasses, has_units, pair_weights, within_classes, within_pairs
 from .samples import KernelSettings, host_if_wide
 from .task import Settings
 
+TRUSTED_CLASSES = 5  # with so many classes, half of a correction by held-out classes is made
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
 SAMPLES_PER_COLUMN = 5  # that unshrunk scatters need
@@ -333,6 +334,7 @@ def cross_fit(
     pairs: Pairs,
     fit: Callable[[HeldOutPairs, Pairs], Metric],
     thins: bool = False,
+    trust: float = 1.0,
 ) -> tuple[Metric, list[FittedPart]]:
     """Correct a threshold by held-out pairs of the parts, if there are any.
 
@@ -340,7 +342,8 @@ def cross_fit(
     log-likelihood ratio of held-out pairs, a linear function of q, is zero. `fit` learns the metric
     of a part from the pairs that lie in it; with `thins`, from some of these where many remain. A
     part with pairs of one kind only is left out, and one that does not allow the fit: a block may
-    be constant in it. After an interrupt, the threshold stays. Returns what was learnt from the
+    be constant in it. After an interrupt, the threshold stays. A `trust` below 1 makes only that
+    share of the correction (of the logarithm of the factor). Returns what was learnt from the
     parts, too.
     """
     if metric.result is not None and metric.result.status is Status.INTERRUPTED:
@@ -361,9 +364,15 @@ def cross_fit(
     if held_out is None:
         return metric, fitted
     if not metric.has_midpoint:
-        return metric.with_factor(find_threshold_factor(held_out)), fitted
+        return metric.with_factor(find_threshold_factor(held_out) ** trust), fitted
     ratio = fit_log_likelihood_ratio(held_out.values, held_out.similar, held_out.weights)
-    return metric.with_likelihood_ratio(*map(float, ratio)) if ratio[1] > 0 else metric, fitted
+    intercept, slope = map(float, ratio)
+    return metric.with_likelihood_ratio(trust * intercept, slope) if slope > 0 else metric, fitted
+
+
+def trust_in_classes(n_classes: int) -> float:
+    """Return how far a threshold for new classes follows held-out classes: less if they are few."""
+    return n_classes / (n_classes + TRUSTED_CLASSES)
 
 
 def find_threshold_factor(held_out: HeldOutRelative) -> float:

@@ -24,6 +24,7 @@ from .._sharding.all_pairs import AllPairs
 from .._sharding.base import LossSetting
 from .._threads import SMALL_MATRIX, _threadpools
 from ..features._kernel_map import KernelMap
+from .centers import center_of_classes, without_constants
 from .cross_fit import (
     FOLD_TOL,
     FittedPart,
@@ -33,6 +34,7 @@ from .cross_fit import (
     hold_out_pairs,
     hold_out_samples,
     suits_new_pairs_alone,
+    trust_in_classes,
 )
 from .labelled import (
     Fold,
@@ -54,7 +56,6 @@ from .metric import (
     some_of_each_kind,
     warn_if_one_sided,
 )
-from .centers import center_of_classes, without_constants
 from .prepare import (
     MetricPrior,
     Prepared,
@@ -266,7 +267,10 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
             judged = draw_random(samples, settings)
             metric = learn_threshold(metric, blocks, judged, settings)
         pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
-        metric = _judge_threshold(metric, blocks, pairs, parts, settings, judged)
+        trust = 1.0
+        if settings.new_classes:
+            trust = trust_in_classes(len(np.unique(samples.labels)))
+        metric = _judge_threshold(metric, blocks, pairs, parts, settings, judged, trust)
     return replace(metric, kernel_map=kernel_map)
 
 
@@ -307,8 +311,9 @@ def _judge_threshold(
     parts: Sequence[HeldOutPairs],
     settings: Settings,
     judged: Pairs | None = None,
+    trust: float = 1.0,
 ) -> Metric:
-    """Multiply a learnt threshold by the factor that is best for held-out pairs, if there are some.
+    """Correct a learnt threshold by held-out pairs, if there are some: see `cross_fit`.
 
     The metric of each part is learnt from those of the pairs that lie in it, and its threshold
     from those of the `judged` pairs, if there are any. A threshold of no use causes a warning.
@@ -324,7 +329,7 @@ def _judge_threshold(
         return learn_threshold(found, part.known, part.select_known(judged), inner)
 
     parts, thins = parts if settings.cross_fits else [], settings.reduction == "mean"
-    found, fitted = cross_fit(metric, parts, pairs, fit, thins=thins)
+    found, fitted = cross_fit(metric, parts, pairs, fit, thins=thins, trust=trust)
     warn_unless_separating(found, blocks, pairs if judged is None else judged, fitted)
     return found
 

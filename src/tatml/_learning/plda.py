@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from .._array import Array, Doubles, asarray, namespace, to_numpy
-from .._data.sparse import SparseBlock
 from .priors import (
     RIDGE,
     WithinClasses,
@@ -30,7 +29,6 @@ from .priors import (
     mean_square,
     mean_squares,
     minus_class_means,
-    pair_weights,
     rows_of,
     scatter_within,
     units_of_rows,

@@ -109,8 +109,8 @@ def prepare(task: Task, loss: Any, settings: Settings) -> Prepared:
     center = None
     if settings.midpoint:
         center = [center_of_classes(array, within) for array in samples.arrays]
-    if settings.learns_center:
-        samples, center = with_constants(samples, center)
+        if settings.learns_center:
+            samples, center = with_constants(samples, center)
     term: Term
     if isinstance(task.rows, AllPairs):
         midpoint = False if center is None else center

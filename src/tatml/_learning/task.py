@@ -136,8 +136,9 @@ class Settings:
 
     @property
     def learns_center(self) -> bool:
-        """Whether a constant row learns the centre of midpoints; it moves the threshold, too."""
-        return self.midpoint and self.learns_threshold
+        """Whether a row of ones learns the centre of midpoints, which moves the threshold, too."""
+        is_given = self.threshold_prior is not None or self.c0 is not None
+        return self.midpoint and self.learns_threshold and not is_given
 
     @property
     def learns_threshold(self) -> bool:
