@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -275,7 +276,8 @@ def tile_piece(values: tuple, shared: SharedSamples) -> Piece:
     features = [centred(block) if sign > 0 else block for block, sign in blocks]
     sums = tile_sums(features, I.stop - I.start, shared.signs)
     vector = sums.form.vector
-    similar, weights = vector(labels[0][:, None] == labels[1]), None
+    similar = vector(labels[0][:, None] == labels[1])
+    weights: Any = None
     if of_kind != (1.0, 1.0) or groups is not None:
         weights = np.where(similar, *of_kind)
         if groups is not None:
