@@ -91,6 +91,16 @@ LEARNERS = {
         TATMLCV(random_state=0, param_grid={"C": [1.0, 100.0]}, cv=2),
         lambda place: (place(X), Y),
     ),
+    "midpoint": (TATML(random_state=0, midpoint=True), lambda place: (place(X), Y)),
+    "midpoint of new classes": (
+        TATML(random_state=0, midpoint=True, new_classes=True, loss="squared_hinge"),
+        lambda place: (place(X), Y),
+    ),
+    "midpoint and kernel": (
+        TATML(random_state=0, midpoint=True, kernel=KernelMap(n_landmarks=20, random_state=0)),
+        lambda place: (place(X), Y),
+    ),
+    "midpoint of pairs": (TATMLPairs(midpoint=True), lambda place: (place(X[INDEX]), SAME)),
     "ITML": (ITML(random_state=0), lambda place: (place(X), Y)),
     "Maz": (Maz(random_state=0, threshold=1.0), lambda place: (place(X), Y)),
 }
@@ -108,11 +118,18 @@ def fitted(name, place):
     return model.fit(*arguments(place))
 
 
+def first_maps(model):
+    """Return the map of the first block; with midpoints, that of its sums and its centre, too."""
+    if hasattr(model, "sum_factors_"):
+        return [model.factors_[0], model.sum_factors_[0], model.midpoint_[0]]
+    several = isinstance(model.components_, list)
+    return [model.components_[0] if several else model.components_]
+
+
 def assert_same(found, expected, name):
     """Compare two fits; with a kernel, the map of the features themselves."""
-    several = isinstance(expected.components_, list)
-    A, B = (model.components_[0] if several else model.components_ for model in (found, expected))
-    assert_allclose(A, B, atol=1e-8 * np.abs(B).max(), err_msg=name)
+    for A, B in zip(first_maps(found), first_maps(expected), strict=True):
+        assert_allclose(A, B, atol=1e-8 * np.abs(B).max(), err_msg=name)
     if hasattr(expected, "threshold_"):
         assert_allclose(found.threshold_, expected.threshold_, rtol=1e-8, err_msg=name)
 
@@ -196,6 +213,18 @@ def test_embeddings_and_distances_are_where_the_samples_are():
     assert_allclose(np.asarray(distances), model.pair_distance(INDEX, X), rtol=1e-10)
     with config_context(array_api_dispatch=False):
         assert type(model.transform(xp.asarray(X))) is np.ndarray
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_scores_of_midpoints_are_where_the_samples_are(kernel):
+    model = TATML(random_state=0, midpoint=True, kernel=kernel).fit(X, Y)
+    expected = model.pair_score(INDEX, X)
+    for samples in (xp.asarray(X), Blocks(xp.asarray(X))):
+        score = model.pair_score(INDEX, samples)
+        assert type(score) is STRICT
+        assert_allclose(np.asarray(score), expected, rtol=1e-10, atol=1e-10)
+    score = model.pair_score(xp.asarray(X[INDEX]))
+    assert_allclose(np.asarray(score), expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])

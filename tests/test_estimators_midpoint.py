@@ -15,7 +15,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_export import KERNEL, MIDPOINT, SCORER, read, run
 
-from tatml import TATML, TATMLCV, Blocks, Euclidean, Newton, PairThreshold, TATMLPairs, inspection
+from tatml import (
+    TATML,
+    TATMLCV,
+    Blocks,
+    Euclidean,
+    Newton,
+    PairThreshold,
+    TATMLPairs,
+    inspection,
+    learn_metric,
+)
 from tatml import plotting as displays
 from tatml._learning import cross_fit
 from tatml._learning.cross_fit import hold_out_samples
@@ -109,6 +119,60 @@ def test_the_score_is_that_of_the_definition(make, kind):
     assert len(result.W) == len(result.V) == len(model.factors_) == len(model.sum_factors_)
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("make", ["TATML", "TATMLPairs"])
+@pytest.mark.parametrize("kind", NARROW)
+def test_the_fit_is_that_of_learn_metric(make, kind, loss):
+    """With c = C/Σw and c0 = ρ C; μ0 is that of the prior, or given."""
+    options = {"loss": loss, "threshold_prior": -0.4, "threshold_strength": 2.0, "tol": 1e-11}
+    model = fitted(make, kind, threshold="joint", clip_outliers=False, **options)
+    weights = np.ones(len(model.pairs_)) if model.pair_weights_ is None else model.pair_weights_
+    result = learn_metric(
+        samples(kind)[0],
+        model.pairs_,
+        model.similar_,
+        weights=weights,
+        C=100 / weights.sum(),
+        c0=200.0,
+        mu0=-0.4,
+        prior=model.prior_,
+        midpoint=model.midpoint_,
+        loss=loss,
+        tol=1e-11,
+    )
+    for found, expected in zip(model.result_.W + model.result_.V, result.W + result.V, strict=True):
+        same(found, expected, 1e-6)
+    assert_allclose(model.threshold_, result.b0, rtol=1e-6)
+
+
+def test_the_logistic_loss_of_distances_is_that_of_learn_metric():
+    (X, y), (index, _) = samples(), pairs_of()
+    options = {"loss": "logistic", "threshold": "joint", "clip_outliers": False, "tol": 1e-11}
+    model = TATML(threshold_prior=1.5, random_state=0, **options).fit(X, y)
+    weights = np.ones(len(model.pairs_)) if model.pair_weights_ is None else model.pair_weights_
+    strengths = {"C": 100 / weights.sum(), "c0": 100.0, "mu0": 1.5**2}
+    pairs = {"pairs": model.pairs_, "similar": model.similar_, "weights": weights}
+    known = {"prior": [model.prior_], "loss": "logistic", "tol": 1e-11}
+    result = learn_metric(X, **pairs, **strengths, **known)
+    same(model.result_.W[0], result.W[0], 1e-6)
+    assert model.threshold_ == pytest.approx(np.sqrt(result.b0), rel=1e-6)
+    assert model.pair_distance(index, X).min() >= 0
+
+
+def test_the_default_loss_is_logistic_with_a_midpoint_and_else_the_squared_hinge():
+    (X, y), (index, _) = samples(), pairs_of()
+    for midpoint, words in (
+        (True, ("logistic", "squared_hinge")),
+        (False, ("squared_hinge", "logistic")),
+    ):
+        auto, one, other = (
+            TATML(midpoint=midpoint, loss=loss, random_state=0).fit(X, y).pair_score(index, X)
+            for loss in ("auto", *words)
+        )
+        assert_array_equal(auto, one)
+        assert np.max(np.abs(auto - other)) > 1e-3
+
+
 @pytest.mark.parametrize("kind", NARROW)
 @pytest.mark.parametrize("make", ["TATML", "TATMLPairs"])
 def test_the_score_in_the_space_of_a_kernel(kind, make):
@@ -194,6 +258,15 @@ def test_a_sample_and_itself_are_not_always_the_same():
     model = TATML(midpoint=True, random_state=0).fit(X, y)
     score = model.pair_score([[0, 0], [1, 1]], [[0.0], [2.0]])
     assert score[0] > score[1]  # 2 is half-way
+
+
+def test_a_block_in_which_all_samples_are_equal_is_refused():
+    X, y = samples()
+    message = (
+        "X: expected pairs of samples that differ in block 1, got identical ones only; remove "
+    )
+    with pytest.raises(ValueError, match=f"^{message}the block$"):
+        TATML(midpoint=True).fit(Blocks(X, np.ones((90, 2))), y)
 
 
 # Thresholds and probabilities that fit finds

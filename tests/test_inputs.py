@@ -68,7 +68,7 @@ SOLVED = {"solver": "newton", "tol": 1e-6, "random_state": None, "verbose": Fals
 PULLED = {"threshold_prior": None, "threshold_strength": 1.0, "margin": (0.5, 2.0)}
 SHARED = {"n_components": None, "preprocessor": None}
 TUNED = {"threshold": "auto", "c0": None, "reduction": "mean", "clip_outliers": True}
-TUNED |= {"kernel": None}
+TUNED |= {"kernel": None, "loss": "auto", "midpoint": False}
 LEARNT = {"C": 100.0, "prior": "discriminant"} | TUNED | PULLED | SHARED | SOLVED
 WARM = {"warm_start": False}
 COMPARED = {"C": 100.0, "margin": 1.0, "prior": "discriminant", "reduction": "mean"}
@@ -80,7 +80,7 @@ DEFAULTS = {
     | {"threshold": "auto"}
     | {"n_neighbors": 3, "n_impostors": 3, "max_rounds": 3, "n_pairs_per_class": None}
     | ({"clip_outliers": True, "kernel": None} | SHARED | SOLVED),
-    "TATML": LEARNT | DRAWN | WARM,
+    "TATML": LEARNT | DRAWN | WARM | {"new_classes": False},
     "TATMLCV": {"estimator": None, "param_grid": None, "random_state": None}
     | {"scoring": "both", "k": 3, "cv": 5, "n_jobs": None},
     "Maz": {"threshold": 1.0, "thresholds": (0.5, 0.5**0.5, 1.0, 2**0.5), "cv": 3, "k": 3}

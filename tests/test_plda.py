@@ -243,6 +243,17 @@ def test_outside_the_span_of_wide_samples_both_matrices_are_equal(new_classes):
     assert np.all(np.linalg.eigvalsh(V) > 0)
 
 
+def test_the_prior_in_the_span_of_wide_samples_is_that_of_all_columns():
+    X, y = sample_classes(n_classes=4, n_each=3, n=30, seed=1)
+    blocks = Blocks(X)
+    within = within_classes(blocks, y)
+    prior = midpoint_prior_from_samples(blocks, within, False)
+    whole = plda_of_block(X, within_classes(blocks, y), False, 0)
+    for matrix, expected in zip(prior.full(), (whole.W0, whole.V0), strict=True):
+        assert_allclose(matrix, expected, rtol=1e-6, atol=1e-8 * np.max(np.abs(expected)))
+    assert prior.log_ratio == pytest.approx(whole.log_ratio, rel=1e-6)
+
+
 def test_the_floors_of_labels_and_of_pairs():
     """Where the classes do not differ at all, the floor is what remains."""
     rng = np.random.default_rng(0)

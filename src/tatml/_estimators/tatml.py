@@ -43,7 +43,8 @@ class TATML(LabelEstimator):
     and learns one positive definite matrix per block together with the threshold that separates the
     two kinds. The problem is convex and solved to a certificate, `result_.gap`. `transform` then
     embeds samples so that their Euclidean distance is the learnt distance, for k-NN, clustering or
-    search. `predict_pairs` predicts whether two samples are of the same class.
+    search. `predict_pairs` predicts whether two samples are of the same class. With
+    ``midpoint=True`` it learns a score of pairs in place of the distance, which predicts better.
 
     Parameters
     ----------
@@ -55,11 +56,13 @@ class TATML(LabelEstimator):
         "joint" learns the threshold (b0) with the metric, as in the paper. "auto" multiplies it by
         the factor that suits held-out pairs best: the metric is learnt again on parts of the
         samples, and the factor is judged on pairs of the others. A number fixes the threshold, in
-        the units of `pair_distance`, as in `Maz`.
+        the units of `pair_distance`, as in `Maz`. With a midpoint, thresholds are in units of minus
+        `pair_score`, and "auto" is the score at which held-out pairs of both kinds are equally
+        likely.
     threshold_prior : float or None, default=None
         The value that the threshold is pulled to (μ0), in the units of `pair_distance`. None: the
         root mean squared distance of the pairs under the prior, which is 1 for every named prior
-        except "identity".
+        except "identity"; with a midpoint, the threshold of the prior.
     threshold_strength : float, default=1.0
         The strength ρ of this pull, relative to the weight of the pairs: c0 = ρ c K. Then neither C
         nor the number of pairs changes the balance between the pull and the pairs.
@@ -68,7 +71,22 @@ class TATML(LabelEstimator):
         `threshold_strength`.
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d). The loss of a similar pair is zero if its squared distance is below γ_s b0, that
-        of a dissimilar pair if it is above γ_d b0.
+        of a dissimilar pair if it is above γ_d b0. Only the squared hinge of distances has margins
+        that can be chosen.
+    loss : {"auto", "squared_hinge", "logistic"}, default="auto"
+        The loss of a pair. "squared_hinge": half the square of what a pair lacks to its margin.
+        "logistic": the log loss of the probability 1/(1 + exp(D − b0)) that a pair at the squared
+        distance D is similar. "auto": "squared_hinge" for distances, "logistic" with a midpoint.
+    midpoint : bool, default=False
+        Whether to learn a score that depends on where a pair lies, and not only on how far apart
+        its samples are: a second matrix per block weighs the sum of both samples beside their
+        difference. A distance calls any two samples that are close the same; the score knows where
+        classes overlap. Take it to predict which pairs are the same, and a distance to find
+        neighbours. See Notes for what there is then.
+    new_classes : bool, default=False
+        Whether the pairs to judge will be of classes that `fit` has not seen, such as persons. Then
+        thresholds and choices are judged on held-out classes; with fewer than four classes, and by
+        default, on held-out samples of all classes. With a midpoint, the prior is also another one.
     prior : str, or list of M arrays of shape (n_m, n_m), default="discriminant"
         The metric that the learnt one stays close to (W0).
 
@@ -82,9 +100,12 @@ class TATML(LabelEstimator):
         - "scaled": a multiple of the identity.
         - "identity": the identity, as in the paper. Results depend on the units of X.
         - "covariance": the inverse covariance of the samples.
-        - arrays: the matrices themselves (one array if M = 1).
+        - arrays: the matrices themselves (one array if M = 1); with a midpoint 2M, those of the
+          differences first.
 
-        Every named prior except "identity" is scaled to the data: the mean squared distance of the
+        With a midpoint, "discriminant" is probabilistic linear discriminant analysis (the
+        two-covariance model), and no other word is possible. Without, every named prior except
+        "identity" is scaled to the data: the mean squared distance of the
         pairs is 1 in each block. Then multiplying X by a number changes neither the learnt
         distances nor the threshold.
     pairs : {"random", "neighbors", "all"}, default="random"
@@ -122,7 +143,8 @@ class TATML(LabelEstimator):
         and `pair_distance` clip nothing.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block: the leading principal axes of the embedded
-        samples. None keeps all. A learnt threshold is then fitted to the reduced distances.
+        samples. None keeps all. A learnt threshold is then fitted to the reduced distances. There
+        are none with a midpoint.
     preprocessor : array, Blocks, callable or None, default=None
         Where to find the samples if X contains indices, or pairs are index pairs.
     solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"
@@ -143,15 +165,28 @@ class TATML(LabelEstimator):
     components_ : array of shape (n_components, n), or list of M such arrays
         The linear maps that `transform` applies, including the factor 1/√M. A block of more than
         1,000 rows with fewer samples has none, and neither `prior_`: `factors_` has the maps in
-        factored form.
+        factored form. Not with a midpoint.
     threshold_ : float
         `threshold_factor_` times √(b0 √(γ_s γ_d)): pairs with a smaller distance are predicted to
-        be the same. In the units of `pair_distance`.
+        be the same. In the units of `pair_distance`. With a midpoint a number of any sign: pairs
+        are predicted to be the same if `pair_score` is above ``-threshold_``.
     threshold_factor_ : float
         The factor that suits held-out pairs best; 1 unless ``threshold="auto"``, or if the classes
-        are too small to hold out pairs of both kinds.
+        are too small to hold out pairs of both kinds. Not with a midpoint.
     b0_ : float
-        The threshold that was learnt with the metric, in the paper's squared units.
+        The threshold that was learnt with the metric, in the paper's squared units; with a midpoint
+        in those of `threshold_`.
+    factors_, sum_factors_ : lists of M arrays of shape (n, n)
+        With a midpoint, the linear maps A and R of the differences and of the sums, including the
+        factor 1/√M; those of a block with more rows than samples are in factored form.
+    midpoint_ : list of M arrays of shape (n, n')
+        With a midpoint, the mean μ of the class means, which is subtracted from samples.
+    likelihood_ratio_ : array([a, b])
+        A pair at distance d, or with the score −d, has the log-likelihood ratio a − b d. After
+        `calibrate_probability`; with a midpoint and ``threshold="auto"`` already after `fit`, from
+        held-out pairs, unless they are too few.
+    same_rate_ : float
+        The assumed share of pairs that are the same, for `pair_probability`: 0.5 after `fit`.
     result_ : Result
         The matrices W, the certificate and the history of the solver.
     pairs_ : int array of shape (n_pairs, 2), or None
@@ -161,7 +196,7 @@ class TATML(LabelEstimator):
     pair_weights_ : array of shape (n_pairs,), or None
         Weights of these pairs; None if all are equal.
     prior_ : array of shape (n, n), or list of M arrays
-        The prior W0.
+        The prior W0; with a midpoint a list of 2M arrays, W0 of all blocks and then V0.
     prior_units_ : {"columns", "common", "affine"}
         The units in which the scatter within classes was shrunk, for the priors "discriminant" and
         "within": the spread of each column within classes, one unit for all columns, or not shrunk
@@ -187,6 +222,16 @@ class TATML(LabelEstimator):
 
     Notes
     -----
+    With ``midpoint=True`` the score of samples x and x', both minus μ, is
+
+        pair_score = ‖R (x + x')‖² − ‖A (x − x')‖²,
+
+    summed over the blocks: minus q of docs/theory.md, (Mid). It is no distance: a sample and itself
+    need not be the same. So `transform`, `pair_distance`, `get_metric`, `get_mahalanobis_matrix`
+    and `components_` do not exist; all that judges pairs does, such as `predict_pairs`,
+    `calibrate_threshold` and `pair_probability`. `search_vectors` is for search. The solver must be
+    Newton, and `pairs` not "neighbors".
+
     ``TATML(**PAPER)`` is the paper's setting: c = 1 for the sum of the losses of the pairs,
     c0 = μ0 = 1, W0 = I, and 10 pairs per class. The paper chooses c from {0.01, 0.1, 1, 10} by
     cross-validation: ``TATML(**PAPER | {"C": 0.1})``.
@@ -204,6 +249,17 @@ class TATML(LabelEstimator):
     >>> metric = knn[0]
     >>> metric.predict_pairs([[0, 2], [0, 170]], X)
     array([ 1, -1])
+
+    Pairs of samples that were not in `fit`, judged by a score, and their probabilities:
+
+    >>> judge = TATML(midpoint=True, random_state=0).fit(X[::2], y[::2])
+    >>> new = [[1, 3], [1, 171]]
+    >>> judge.predict_pairs(new, X)
+    array([ 1, -1])
+    >>> judge.pair_probability(new, X) > 0.5
+    array([ True, False])
+    >>> hasattr(judge, "transform")
+    False
     """
 
     _most_listed_pairs = 2_000_000  # more pairs are summed in tiles, without a list of them

@@ -154,14 +154,16 @@ class TATMLCV(LabelEstimator):
         The values to choose from for parameters of `TATML`: all combinations of each dict are
         tried, those of the last name one after another, and C innermost. The first of the best is
         chosen. A given grid replaces the default grid: without "C" in it, C is that of the
-        estimator. To try kernels, give for example ``{"C": [10, 100], "kernel": [None, "rbf"]}``.
-        None: the weights ``C=[10, 100, 1000]`` and, unless the estimator has a kernel or another
-        prior than "discriminant", the priors ``["discriminant", "auto", "scaled"]``; the last two
-        suit classes with several modes.
+        estimator. To try kernels, give for example ``{"C": [10, 100], "kernel": [None, "rbf"]}``;
+        to compare distances with scores, ``{"midpoint": [False, True]}``. None: the weights
+        ``C=[10, 100, 1000]`` and, unless the estimator has a kernel, a midpoint or another prior
+        than "discriminant", the priors ``["discriminant", "auto", "scaled"]``; the last two suit
+        classes with several modes.
     scoring : {"both", "auc", "accuracy"}, default="both"
         The score of a setting on the test samples of a fold. "auc": the area under the ROC curve
         for pairs of test samples (random pairs, or all pairs for ``pairs="all"``). "accuracy": the
-        accuracy of a k-NN classifier. "both": (2 AUC + accuracy)/3. The AUC alone does not show
+        accuracy of a k-NN classifier; with a midpoint its neighbours are those of the highest
+        score. "both": (2 AUC + accuracy)/3. The AUC alone does not show
         whether a prior suits classes with several modes; the accuracy alone is noisy, and says
         little about the distances of other pairs.
     k : int, default=3
@@ -201,6 +203,8 @@ class TATMLCV(LabelEstimator):
         Of the final fit; see `TATML`.
     prior_units_, kernel_map_, block_shapes_, n_iter_
         Of the final fit; see `TATML`.
+    factors_, sum_factors_, midpoint_, likelihood_ratio_, same_rate_
+        Of the final fit, if it has a midpoint; see `TATML`. Then `components_` is not set.
 
     See Also
     --------

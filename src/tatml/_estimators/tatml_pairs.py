@@ -30,7 +30,8 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
 
     Learns a metric and its threshold from pairs of samples that are known to be similar (+1) or
     dissimilar (−1). The problem is convex and solved to a certificate, `result_.gap`. The fitted
-    estimator classifies new pairs with `predict`, and embeds samples with `transform`.
+    estimator classifies new pairs with `predict`, and embeds samples with `transform`. With
+    ``midpoint=True`` it learns a score of pairs in place of the distance, and has no `transform`.
 
     Parameters
     ----------
@@ -41,19 +42,29 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
         "joint" learns the threshold (b0) with the metric, as in the paper. "auto" multiplies it by
         the factor that suits held-out pairs best. The pairs of a fold are held out by sample: no
         sample of theirs is in a pair that the metric is learnt from. A number fixes the threshold,
-        in the units of `pair_distance`.
+        in the units of `pair_distance`; with a midpoint, in those of minus `pair_score`, see
+        `TATML`.
     threshold_prior : float or None, default=None
         The value that the threshold is pulled to (μ0), in the units of `pair_distance`. None: the
-        root mean squared distance of the pairs under the prior.
+        root mean squared distance of the pairs under the prior; with a midpoint, the threshold of
+        the prior.
     threshold_strength : float, default=1.0
         The strength ρ of this pull, relative to the weight of the pairs: c0 = ρ c Σ w.
     c0 : float or None, default=None
         The strength of the pull as an absolute number. None: set by `threshold_strength`.
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d); see `TATML`.
+    loss : {"auto", "squared_hinge", "logistic"}, default="auto"
+        The loss of a pair: "auto" is "squared_hinge" for distances and "logistic" with a midpoint;
+        see `TATML`.
+    midpoint : bool, default=False
+        Whether to learn a score that depends on where a pair lies, and not only on how far apart
+        its samples are; see `TATML`. The classes of the pairs are not known, so the prior is that
+        of new classes.
     prior : str, or list of M arrays of shape (n_m, n_m), default="discriminant"
         The metric that the learnt one stays close to (W0); see `TATML`. For "within" and
-        "discriminant", the differences of similar pairs give the scatter within classes.
+        "discriminant", the differences of similar pairs give the scatter within classes; with a
+        midpoint, those of dissimilar pairs give the total scatter.
     class_weight : dict, "balanced" or None, default="balanced"
         Weights of the classes −1 and 1. "balanced" gives both the same total weight: the learnt
         threshold balances false matches and false non-matches, however many pairs of each kind
@@ -86,9 +97,15 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
     similar_ : bool array of shape (n_pairs,)
         Which of these pairs are similar.
     likelihood_ratio_ : array([a, b])
-        After `calibrate_probability`: a pair at distance d has the log-likelihood ratio a − b d.
+        After `calibrate_probability`: a pair at distance d, or with the score −d, has the
+        log-likelihood ratio a − b d. With a midpoint and ``threshold="auto"`` already after `fit`,
+        from held-out pairs, unless they are too few.
     same_rate_ : float
-        After `calibrate_probability`: the assumed share of pairs that are the same.
+        The assumed share of pairs that are the same, for probabilities; 0.5 after `fit`.
+    factors_, sum_factors_ : lists of M arrays of shape (n, n)
+        With a midpoint, the linear maps of the differences and of the sums; see `TATML`.
+    midpoint_ : list of M arrays of shape (n, n')
+        With a midpoint, the mean of the distinct samples of the pairs.
     components_, threshold_, threshold_factor_, b0_, result_, prior_, prior_units_, kernel_map_
         See `TATML`.
     block_shapes_, n_iter_, n_features_in_
@@ -112,6 +129,14 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
     >>> bool(verifier.score(pairs[400:], y[400:]) > 0.9)
     True
     >>> bool(np.mean(verifier.predict(pairs[400:]) == y[400:]) > 0.8)
+    True
+
+    With a midpoint, `fit` finds probabilities as well:
+
+    >>> judge = TATMLPairs(midpoint=True).fit(pairs[:400], y[:400])
+    >>> judge.predict_proba(pairs[400:]).shape
+    (100, 2)
+    >>> bool(judge.score(pairs[400:], y[400:]) > 0.9)
     True
     """
 

@@ -119,7 +119,8 @@ def prepare(task: Task, loss: Any, settings: Settings) -> Prepared:
         term = pair_term(samples, task.rows, loss, center=center)
     scatter = term.mean_scatter(task.share)
     if reduced.matrices is None:
-        check_differ(kind, scatter[: blocks.n_blocks], settings.samples_name)
+        differences = scatter[: blocks.n_blocks]
+        check_differ(kind, differences, settings.samples_name, settings.midpoint)
     if settings.midpoint:
         prior = midpoint_prior(reduced, settings.new_classes)
         prior = replace(prior, has_constants=settings.learns_center)

@@ -322,7 +322,7 @@ def block_prior(kind: str, array: Array, S: Doubles, within: WithinClasses, m: i
     return W0 / np.sum(W0 * S)
 
 
-def check_differ(kind: str, scatter: Sequence[Doubles], name: str) -> None:
+def check_differ(kind: str, scatter: Sequence[Doubles], name: str, midpoint: bool = False) -> None:
     """Raise an error if all pairs are identical, for "identity" in all blocks, else in any."""
     if kind == "identity":
         if not any(np.trace(S) > 0 for S in scatter):
@@ -330,9 +330,10 @@ def check_differ(kind: str, scatter: Sequence[Doubles], name: str) -> None:
         return
     for m, S in enumerate(scatter):
         if not np.trace(S) > 0:
+            other = "" if midpoint else ", or take prior='identity'"
             raise ValueError(
                 f"{name}: expected pairs of samples that differ in block {m}, got identical ones "
-                "only; remove the block, or take prior='identity'"
+                f"only; remove the block{other}"
             )
 
 

@@ -228,12 +228,7 @@ def _cut_at_rate(distances: Doubles, fpr: Doubles, tpr: Doubles, target: Target)
             return float(distances[last + 1])
     else:
         last = int(np.argmax(tpr >= 1 - target.rate - _ROUNDING))
-    return _least(distances) if last == 0 else nextafter(float(distances[last]), inf)
-
-
-def _least(distances: Doubles) -> float:
-    """Return a threshold with no pair below it: 0, unless values are negative."""
-    return min(0.0, float(distances[1]))
+    return 0.0 if last == 0 else nextafter(float(distances[last]), inf)
 
 
 def equal_error_rate(distances: Doubles, similar: NDArray[np.bool_]) -> float:
@@ -261,7 +256,7 @@ def cut_between(distances: Doubles, last: int) -> float:
     """Return a threshold above the sorted distances up to number `last`, and below the next."""
     if last == len(distances) - 1:
         return nextafter(float(distances[-1]), np.inf)
-    lower = _least(distances) if last == 0 else float(distances[last])  # number 0 is −∞
+    lower = float(distances[last]) if last else 0.0  # number 0 is −∞: no pair is below
     upper = float(distances[last + 1])
     middle = lower + (upper - lower) / 2
     return middle if middle > lower else upper
