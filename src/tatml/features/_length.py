@@ -67,21 +67,21 @@ class LengthNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    Are noise and its size different for each sample, the distance is better after this:
-
     >>> import numpy as np
-    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.metrics import roc_auc_score
     >>> from tatml import TATML
     >>> from tatml.features import LengthNormalizer
+
+    The noise of each sample has its own size. Half of the classes are learnt from, and pairs of the
+    others are judged, without and with the same length:
+
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat(np.arange(100), 6)
     >>> noise = rng.normal(size=(600, 20)) * rng.lognormal(0.0, 0.7, size=(600, 1))
     >>> X = rng.normal(size=(100, 20))[y] + noise
-    >>> normalizer = LengthNormalizer().fit(X[:300])
-    >>> rows = normalizer.transform(X)
+    >>> rows = LengthNormalizer().fit(X[:300]).transform(X)
     >>> bool(np.allclose(np.linalg.norm(rows, axis=1), np.sqrt(20)))
     True
-    >>> from sklearn.metrics import roc_auc_score
     >>> pairs = rng.integers(300, 600, size=(5000, 2))
     >>> same = y[pairs[:, 0]] == y[pairs[:, 1]]
     >>> areas = []
