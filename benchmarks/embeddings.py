@@ -6,7 +6,7 @@ in directions of its own, as sessions and lighting do; in "isotropic" it has no 
 there is little to learn; in "heavy" it is structured and has the tails of Student's t with 5
 degrees of freedom. Identities are split: 1,000 to learn from, 200 to choose the setting of each
 method by the AUC, 400 to calibrate thresholds and probabilities, 400 to test. Some methods are
-tried once more on samples of the same length (`LengthNormalizer`), whose whitening is a setting.
+tried once more on samples of the same length (`LengthNormalizer`).
 
 Printed for every world and seed: AUC; equal error rate (EER); false non-match rate (FNMR) on the
 test identities, at thresholds that promise a false match rate (FMR) of 1e-2 and 1e-3 with
@@ -244,9 +244,7 @@ def score(distance, y: np.ndarray, seed: int) -> dict[str, float]:
 
 def as_row(name: str, setting, numbers: dict, seconds: float) -> str:
     """Return one row of the table of a world."""
-    whitening, given = setting
-    parts = [whitening, *(given if isinstance(given, tuple) else [given])]
-    text = ", ".join(str(part) for part in parts if part is not None)
+    text = "" if setting is None else str(setting).strip("()").replace("'", "")
     cells = [name, text, f"{numbers['AUC']:.4f}", f"{numbers['EER']:.2%}"]
     for rate in RATES:
         missed, matched = numbers[f"FNMR {rate}"], numbers[f"FMR {rate}"] / rate
@@ -285,21 +283,18 @@ def best_settings(X: np.ndarray, y: np.ndarray, seed: int) -> dict:
     """Return the best setting of each method by the AUC: by name (AUC, setting, distance, s)."""
     known = y < PARTS["learn"][1]
     chosen, similar = draw_pairs(y, "choose", 100_000, seed)
-    spaces: dict = {None: X}
-    for whitening in ("total", "within"):
-        normalizer = LengthNormalizer(whitening).fit(X[known], y[known])
-        spaces[whitening] = normalizer.transform(X)
+    normalised = LengthNormalizer().fit(X[known]).transform(X)
     best: dict = {}
     for fit, settings, normalises in methods_of(X.shape[1]):
-        for whitening, setting in product(spaces if normalises else [None], settings):
+        spaces = [(X, ""), (normalised, NORMALISED)] if normalises else [(X, "")]
+        for (samples, suffix), setting in product(spaces, settings):
             start = perf_counter()
-            distances = fit(spaces[whitening], y, known, setting)
+            distances = fit(samples, y, known, setting)
             seconds = perf_counter() - start
             for name, distance in distances.items():
-                name += NORMALISED if whitening else ""
                 auc = roc_auc_score(similar, -distance(chosen))
-                if name not in best or auc > best[name][0]:
-                    best[name] = auc, (whitening, setting), distance, seconds
+                if name + suffix not in best or auc > best[name + suffix][0]:
+                    best[name + suffix] = auc, setting, distance, seconds
     return best
 
 
