@@ -5,32 +5,40 @@ norm. The noise of each identity has its own size. In the world "structured" its
 in directions of its own, as sessions and lighting do; in "isotropic" it has no direction, so that
 there is little to learn; in "heavy" it is structured and has the tails of Student's t with 5
 degrees of freedom. Identities are split: 1,000 to learn from, 200 to choose the setting of each
-method by the AUC, 400 to calibrate thresholds and probabilities, 400 to test.
+method by the AUC, 400 to calibrate thresholds and probabilities, 400 to test. Some methods are
+tried once more on samples of the same length (`LengthNormalizer`).
 
-Printed: AUC; equal error rate (EER); false non-match rate (FNMR) on the test identities, at
-thresholds that promise a false match rate (FMR) of 1e-2 and 1e-3 with confidence 0.95, and the FMR
-there; minimum and actual detection cost at a share of 1 % same pairs, relative to the cost of
-refusing all pairs; seconds to learn with the chosen setting. Then, for TATML, the errors with
-several enrolled samples per identity.
+Printed for every world and seed: AUC; equal error rate (EER); false non-match rate (FNMR) on the
+test identities, at thresholds that promise a false match rate (FMR) of 1e-2 and 1e-3 with
+confidence 0.95, and the FMR there; minimum and actual detection cost at a share of 1 % same pairs,
+relative to the cost of refusing all pairs; seconds to learn with the chosen setting. Then the
+errors with several enrolled samples per identity. At the end: the FNMR at 1e-3, its mean over the
+seeds with its standard error, and the ratio of this mean to that of the better PLDA.
 
     python benchmarks/embeddings.py [--dimensions 128 512] [--worlds structured isotropic heavy]
+        [--seeds 0 1 2 3 4] [--jobs 1] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import warnings
 from itertools import product
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 import scipy.linalg
 from common import describe_machine
+from joblib import Parallel, delayed
 from scipy.special import logit
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from tatml import TATML, PairThreshold, TATMLPairs
 from tatml._learning.metric import row_distances
 from tatml._verification.calibration import equal_error_rate
+from tatml.features import LengthNormalizer
 
 N_IDENTITIES = 2000
 PARTS = {
@@ -42,6 +50,10 @@ PARTS = {
 WORLDS = ("structured", "isotropic", "heavy")
 NOISE = {"structured": 1.3, "isotropic": 1.5, "heavy": 1.1}  # of the mean identity, times its mean
 SAME_RATE = 0.01
+RATES = (1e-2, 1e-3)
+NOTHING_LEARNT = 1e-8  # a C with which the metric is its prior
+LARGE = 1e4  # more than all scores: a distance is positive
+NORMALISED = ", normalised"
 
 
 # Data
@@ -143,7 +155,7 @@ def fit_plda(X, y, known, setting):
     def distance(pairs):
         product = np.einsum("ij,j,ij->i", rows[pairs[:, 0]], psi / determinant, rows[pairs[:, 1]])
         ratio = constant + product - squares[pairs].sum(axis=1) / 2
-        return 1e4 - ratio  # distances are positive
+        return LARGE - ratio
 
     return {"two-covariance PLDA": distance}
 
@@ -157,26 +169,38 @@ def fit_tatml(X, y, known, C):
     }
 
 
+def fit_midpoint(X, y, known, C):
+    metric = TATML(C, midpoint=True, new_classes=True, random_state=0).fit(X[known], y[known])
+    name = "midpoint, prior alone" if C == NOTHING_LEARNT else "midpoint"
+    return {name: lambda pairs: LARGE - metric.pair_score(pairs, X)}
+
+
 def fit_tatml_pairs(X, y, known, setting):
-    C, prior = setting
+    C, prior, midpoint = setting
     pairs, similar = draw_pairs(y, "learn", 25_000, seed=0)
     keep = np.random.default_rng(0).permutation(np.flatnonzero(similar))[:25_000]
     keep = np.concatenate([keep, np.flatnonzero(~similar)])
-    model = TATMLPairs(C, prior=prior, preprocessor=X)
+    model = TATMLPairs(C, prior=prior, midpoint=midpoint, preprocessor=X)
     model.fit(pairs[keep], np.where(similar[keep], 1, -1))
-    return {"TATMLPairs": model.pair_distance}
+    name = "TATMLPairs, midpoint" if midpoint else "TATMLPairs"
+    return {name: lambda pairs: midpoint * LARGE - model.pair_score(pairs)}
 
 
 def methods_of(n_dims: int) -> list:
+    """Return methods with their settings, and whether they are tried on normalised samples too."""
     sizes = [size for size in (32, 64, 96, 128, 256, 384, 512) if size <= n_dims]
     shrinkages = [0.0, 0.03, 0.1, 0.3]
+    of_pairs = [(1000.0, "auto"), (10_000.0, "auto"), (100.0, "discriminant")]
     return [
-        (fit_cosine, [None]),
-        (fit_lda, [*product(shrinkages, sizes)]),
-        (fit_wccn, shrinkages),
-        (fit_plda, [*product(shrinkages, sizes)]),
-        (fit_tatml, [10.0, 100.0, 1000.0]),
-        (fit_tatml_pairs, [(1000.0, "auto"), (10_000.0, "auto"), (100.0, "discriminant")]),
+        (fit_cosine, [None], False),
+        (fit_lda, [*product(shrinkages, sizes)], False),
+        (fit_wccn, shrinkages, False),
+        (fit_plda, [*product(shrinkages, sizes)], True),
+        (fit_tatml, [10.0, 100.0, 1000.0], True),
+        (fit_midpoint, [NOTHING_LEARNT], True),
+        (fit_midpoint, [1.0, 10.0, 100.0], True),
+        (fit_tatml_pairs, [(*setting, False) for setting in of_pairs], False),
+        (fit_tatml_pairs, [(C, "discriminant", True) for C in (1.0, 10.0, 100.0)], False),
     ]
 
 
@@ -192,77 +216,141 @@ def detection_costs(judge, distances, similar) -> tuple[float, float]:
     return float(np.min(1 - hits + odds * fmr)), float(actual)
 
 
-def score(distance, y: np.ndarray, seed: int) -> list[str]:
-    """Return the numbers of one method, as cells of a table."""
+def score(distance, y: np.ndarray, seed: int) -> dict[str, float]:
+    """Return the numbers of one method; NaN for a rate that cannot be promised."""
     pairs, similar = draw_pairs(y, "calibrate", 200_000, seed + 1)
     signs, known = np.where(similar, 1, -1), distance(pairs)
-    judge = PairThreshold("precomputed").fit(known, signs)
+    with warnings.catch_warnings():  # the threshold of the fit is not used
+        warnings.filterwarnings("ignore", message="threshold_: ")
+        judge = PairThreshold("precomputed").fit(known, signs)
     judge.calibrate_probability(known, signs, same_rate=SAME_RATE)
     test, truth = draw_pairs(y, "test", 200_000, seed + 2)
     new = distance(test)
-    cells = [f"{roc_auc_score(truth, -new):.4f}", f"{equal_error_rate(new, truth):.2%}"]
-    for rate in (1e-2, 1e-3):
+    found = {"AUC": roc_auc_score(truth, -new), "EER": equal_error_rate(new, truth)}
+    for rate in RATES:
+        found[f"FNMR {rate}"] = found[f"FMR {rate}"] = np.nan
         try:
             judge.calibrate_threshold(
                 known, signs, strategy="false_match_rate", max_rate=rate, groups=y[pairs]
             )
         except ValueError:
-            cells.append("refused")
             continue
         same = new < judge.threshold_
-        cells.append(f"{np.mean(~same[truth]):.1%} ({np.mean(same[~truth]) / rate:.2f})")
-    least, actual = detection_costs(judge, new, truth)
-    return [*cells, f"{least:.3f}, {actual:.3f}"]
+        found[f"FNMR {rate}"] = np.mean(~same[truth])
+        found[f"FMR {rate}"] = np.mean(same[~truth])
+    found["least cost"], found["cost"] = detection_costs(judge, new, truth)
+    return {name: float(value) for name, value in found.items()}
 
 
-def print_enrolment(X: np.ndarray, y: np.ndarray) -> None:
-    """Print the errors of TATML on the test identities, with several enrolled samples each."""
+def as_row(name: str, setting, numbers: dict, seconds: float) -> str:
+    """Return one row of the table of a world."""
+    text = "" if setting is None else str(setting).strip("()").replace("'", "")
+    cells = [name, text, f"{numbers['AUC']:.4f}", f"{numbers['EER']:.2%}"]
+    for rate in RATES:
+        missed, matched = numbers[f"FNMR {rate}"], numbers[f"FMR {rate}"] / rate
+        cells.append("refused" if np.isnan(missed) else f"{missed:.1%} ({matched:.2f})")
+    cells.append(f"{numbers['least cost']:.3f}, {numbers['cost']:.3f}")
+    return f"| {' | '.join([*cells, f'{seconds:.1f}'])} |"
+
+
+def enrolment(X: np.ndarray, y: np.ndarray) -> list[str]:
+    """Return the errors on the test identities, with several enrolled samples each, as a table."""
     known, test = y < PARTS["learn"][1], y >= PARTS["test"][0]
-    rows, owner = TATML(random_state=0).fit(X[known], y[known]).transform(X[test]), y[test]
+    metric = TATML(random_state=0).fit(X[known], y[known])
+    midpoint = TATML(midpoint=True, new_classes=True, C=10.0, random_state=0)
+    midpoint.fit(X[known], y[known])
+    rows, owner = metric.transform(X[test]), y[test]
     number = np.arange(len(owner)) - np.searchsorted(owner, owner)  # of a sample in its identity
-    probes, names = rows[number == 4], np.unique(owner)  # all have at least 5 samples
+    probes, names = number == 4, np.unique(owner)  # all have at least 5 samples
     same = np.eye(len(names), dtype=bool).ravel()
-    print("\n| enrolled | EER, nearest sample | EER, mean |\n|---|---|---|")
+    lines = ["", "| enrolled | EER, nearest sample | mean | midpoint |", "|---|---|---|---|"]
     for count in (1, 2, 4):
-        enrolled = rows[number < count].reshape(len(names), count, -1)
-        apart = [np.linalg.norm(enrolled - probe, axis=2).min(axis=1) for probe in probes]
-        to_mean = [np.linalg.norm(enrolled.mean(axis=1) - probe, axis=1) for probe in probes]
-        rates = [equal_error_rate(np.concatenate(part), same) for part in (apart, to_mean)]
-        print(f"| {count} | {rates[0]:.2%} | {rates[1]:.2%} |", flush=True)
+        some = number < count
+        enrolled = rows[some].reshape(len(names), count, -1)
+        apart = [np.linalg.norm(enrolled - probe, axis=2).min(axis=1) for probe in rows[probes]]
+        to_mean = [np.linalg.norm(enrolled.mean(axis=1) - probe, axis=1) for probe in rows[probes]]
+        scores = midpoint.enrolled_scores(X[test][probes], X[test][some], owner[some])
+        each = np.concatenate(apart), np.concatenate(to_mean), -scores.ravel()
+        cells = [f"{equal_error_rate(values, same):.2%}" for values in each]
+        lines.append(f"| {' | '.join([str(count), *cells])} |")
+    return lines
 
 
-def run(world: str, n_dims: int, seed: int) -> None:
-    """Print the table of one world."""
-    X, y = make_embeddings(world, n_dims, seed)
+# Worlds and seeds
+
+
+def best_settings(X: np.ndarray, y: np.ndarray, seed: int) -> dict:
+    """Return the best setting of each method by the AUC: by name (AUC, setting, distance, s)."""
     known = y < PARTS["learn"][1]
     chosen, similar = draw_pairs(y, "choose", 100_000, seed)
-    print(f"\n### {world}, {n_dims} dimensions, {len(y)} samples\n")
-    print("| method | setting | AUC | EER | FNMR at FMR 1e-2 (FMR/1e-2) | ", end="")
-    print("at 1e-3 (FMR/1e-3) | detection cost: minimum, actual | s |\n|" + 8 * "---|", flush=True)
-    for fit, settings in methods_of(n_dims):
-        best: dict = {}
-        for setting in settings:
+    normalised = LengthNormalizer().fit(X[known]).transform(X)
+    best: dict = {}
+    for fit, settings, normalises in methods_of(X.shape[1]):
+        spaces = [(X, ""), (normalised, NORMALISED)] if normalises else [(X, "")]
+        for (samples, suffix), setting in product(spaces, settings):
             start = perf_counter()
-            distances = fit(X, y, known, setting)
+            distances = fit(samples, y, known, setting)
             seconds = perf_counter() - start
             for name, distance in distances.items():
                 auc = roc_auc_score(similar, -distance(chosen))
-                if name not in best or auc > best[name][0]:
-                    best[name] = auc, setting, distance, seconds
-        for name, (_, setting, distance, seconds) in best.items():
-            text = "" if setting is None else str(setting).strip("()").replace("'", "")
-            cells = " | ".join([name, text, *score(distance, y, seed)])
-            print(f"| {cells} | {seconds:.1f} |", flush=True)
-    print_enrolment(X, y)
+                if name + suffix not in best or auc > best[name + suffix][0]:
+                    best[name + suffix] = auc, setting, distance, seconds
+    return best
+
+
+def run(world: str, n_dims: int, seed: int) -> tuple[str, dict[str, float]]:
+    """Return the table of one world, and the FNMR at 1e-3 by method."""
+    X, y = make_embeddings(world, n_dims, seed)
+    lines = [f"\n### {world}, {n_dims} dimensions, seed {seed}, {len(y)} samples\n"]
+    lines.append(
+        "| method | setting | AUC | EER | FNMR at FMR 1e-2 (FMR/1e-2) | at 1e-3 (FMR/1e-3) | "
+        "detection cost: minimum, actual | s |\n|" + 8 * "---|"
+    )
+    missed = {}
+    for name, (_, setting, distance, seconds) in best_settings(X, y, seed).items():
+        numbers = score(distance, y, seed)
+        lines.append(as_row(name, setting, numbers, seconds))
+        missed[name] = numbers[f"FNMR {RATES[-1]}"]
+    return "\n".join([*lines, *enrolment(X, y)]), missed
+
+
+def print_means(n_dims: int, missed: dict[str, list[dict[str, float]]]) -> None:
+    """Print the FNMR at 1e-3 of each method and world, and its ratio to that of PLDA."""
+    print(f"\n### {n_dims} dimensions: FNMR at 1e-3, mean of the seeds ± standard error, ", end="")
+    print("relative to the better PLDA\n\n| method | " + " | ".join(missed) + " |")
+    print("|---" * (1 + len(missed)) + "|")
+    for name in next(iter(missed.values()))[0]:
+        cells = [name]
+        for of_seeds in missed.values():
+            values = np.array([found[name] for found in of_seeds])
+            plda = min(
+                np.mean([found["two-covariance PLDA" + suffix] for found in of_seeds])
+                for suffix in ("", NORMALISED)
+            )
+            error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+            cells.append(f"{values.mean():.2%} ± {100 * error:.2f} ({values.mean() / plda:.3f})")
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dimensions", type=int, nargs="+", default=[128, 512])
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--jobs", type=int, default=1, help="worlds and seeds at a time")
+    parser.add_argument("--json", type=Path, help="a file for the FNMR at 1e-3")
     options = parser.parse_args()
     print(describe_machine())
+    everything = {}
     for n_dims in options.dimensions:
-        for world in options.worlds:
-            run(world, n_dims, options.seed)
+        cases = [*product(options.worlds, options.seeds)]
+        jobs = (delayed(run)(world, n_dims, seed) for world, seed in cases)
+        missed: dict = {world: [] for world in options.worlds}
+        found = Parallel(n_jobs=options.jobs, return_as="generator")(jobs)
+        for (world, _), (table, numbers) in zip(cases, found, strict=True):
+            print(table, flush=True)
+            missed[world].append(numbers)
+            everything[str(n_dims)] = missed
+            if options.json is not None:
+                options.json.write_text(json.dumps(everything))
+        print_means(n_dims, missed)

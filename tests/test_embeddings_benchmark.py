@@ -82,3 +82,29 @@ def test_parts_share_no_identity(study):
         assert np.all((y[pairs] >= first) & (y[pairs] < last))
         assert np.array_equal(similar, y[pairs[:, 0]] == y[pairs[:, 1]])
         assert similar.sum() == 3 * (last - first)
+
+
+def test_the_best_setting_is_chosen_with_and_without_length_normalisation(study, monkeypatch):
+    X, y = study.make_embeddings("heavy", 8, seed=0)
+    methods = [(study.fit_plda, [(0.0, 2), (0.0, 8)], True), (study.fit_midpoint, [1e-8], False)]
+    monkeypatch.setattr(study, "methods_of", lambda n_dims: methods)
+    best = study.best_settings(X, y, seed=0)
+    plda = "two-covariance PLDA"
+    assert set(best) == {plda, plda + study.NORMALISED, "midpoint, prior alone"}
+    assert best[plda][1] == best[plda + study.NORMALISED][1] == (0.0, 8)
+    assert best[plda][0] != best[plda + study.NORMALISED][0]
+    assert abs(best["midpoint, prior alone"][0] - best[plda][0]) < 0.003
+    pairs = np.stack([np.arange(50), np.arange(50) + 1], axis=1)
+    ratio, score = (best[name][2](pairs) for name in (plda, "midpoint, prior alone"))
+    assert np.corrcoef(ratio, score)[0, 1] > 0.99  # both are smaller for the same
+
+
+def test_means_are_compared_with_the_better_plda(study, capsys):
+    rows = [
+        {"two-covariance PLDA": a, "two-covariance PLDA, normalised": b, "other": c}
+        for a, b, c in ((0.10, 0.07, 0.08), (0.12, 0.09, 0.10))
+    ]
+    study.print_means(128, {"heavy": rows})
+    said = capsys.readouterr().out
+    assert "| other | 9.00% ± 1.00 (1.125) |" in said
+    assert "| two-covariance PLDA | 11.00% ± 1.00 (1.375) |" in said

@@ -5,9 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from scipy.stats import multivariate_normal
+from sklearn import config_context
 from sklearn.metrics import roc_auc_score
 
 from tatml import TATML, TATMLCV, Blocks, TATMLPairs
+from tatml._array import to_numpy
 from tatml._data.blocks import as_blocks
 from tatml._learning import enrolment
 from tatml._learning.enrolment import Identities
@@ -226,3 +228,18 @@ def test_wrong_samples_and_groups_are_refused_by_name():
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             metric.enrolled_scores(*arguments)
+
+
+def test_scores_are_computed_where_the_samples_are(monkeypatch):
+    xp = pytest.importorskip("array_api_strict")
+    X, y, new = made("vectors")
+    metric = model().fit(X, y)
+    groups = np.arange(N_NEW) // 3
+    monkeypatch.setattr("sklearn.utils._array_api._check_array_api_dispatch", lambda *args: None)
+    with config_context(array_api_dispatch=True):
+        placed = xp.asarray(new)
+        found = [*metric.search_vectors(placed), metric.enrolled_scores(placed, placed, groups)]
+    expected = [*metric.search_vectors(new), metric.enrolled_scores(new, new, groups)]
+    for one, other in zip(found, expected, strict=True):
+        assert isinstance(one, type(placed))
+        assert_allclose(to_numpy(one), other, rtol=1e-10)

@@ -15,69 +15,52 @@ from sklearn.utils.estimator_checks import check_estimator
 from tatml import TATML
 from tatml.features import LengthNormalizer
 
-WHITENINGS = ["total", "within"]
-
 
 def samples(n_samples=300, n=6, seed=0):
-    """Correlated vectors far from the origin, and their 20 classes."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(20, size=n_samples)
+    """Correlated vectors far from the origin."""
     mix = np.random.default_rng(1).normal(size=(n, n))
-    return (rng.normal(size=(20, n))[y] + rng.normal(size=(n_samples, n))) @ mix + 50.0, y
-
-
-def fitted(whitening, X, y):
-    return LengthNormalizer(whitening).fit(X, y)
+    return np.random.default_rng(seed).normal(size=(n_samples, n)) @ mix + 50.0
 
 
 def angles(rows):
     return rows @ rows.T / rows.shape[1]
 
 
-@pytest.mark.parametrize("whitening", WHITENINGS)
-def test_scikit_learns_rules_are_kept(whitening):
-    results = check_estimator(LengthNormalizer(whitening), on_skip=None, on_fail=None)
+def test_scikit_learns_rules_are_kept():
+    results = check_estimator(LengthNormalizer(), on_skip=None, on_fail=None)
     assert len(results) > 30
     assert [each["check_name"] for each in results if each["status"] == "failed"] == []
 
 
-@pytest.mark.parametrize("whitening", WHITENINGS)
-def test_rows_are_whitened_and_have_the_same_length(whitening):
-    (X, y), (new, _) = samples(), samples(20, seed=2)
-    means = np.array([X[y == label].mean(axis=0) for label in range(20)])
-    within = whitening == "within"
-    deviations = X - (means[y] if within else X.mean(axis=0))
-    unit = X.std(axis=0)
-    covariance = ledoit_wolf(deviations / unit, assume_centered=True)[0]
-    mean = means.mean(axis=0) if within else X.mean(axis=0)
+def test_rows_are_whitened_and_have_the_same_length():
+    X, new = samples(), samples(20, seed=2)
+    mean, unit = X.mean(axis=0), X.std(axis=0)
+    covariance = ledoit_wolf((X - mean) / unit, assume_centered=True)[0]
     expected = (new - mean) / unit @ np.linalg.inv(sqrtm(covariance))
     expected *= np.sqrt(6) / np.linalg.norm(expected, axis=1, keepdims=True)
-    found = fitted(whitening, X, y).transform(new)
+    found = LengthNormalizer().fit(X).transform(new)
     assert_allclose(found, expected, rtol=1e-8)
     assert_allclose(np.linalg.norm(found, axis=1), np.sqrt(6), rtol=1e-14)
 
 
 def test_with_many_samples_directions_are_those_of_principal_components():
     """Shrinkage hardly changes the covariance then, and the basis does not change angles."""
-    X, _ = samples(50_000, n=3)
+    X = samples(50_000, n=3)
     rows = make_pipeline(PCA(whiten=True), Normalizer()).fit_transform(X)
     found = LengthNormalizer().fit_transform(X)
     assert_allclose(angles(found[:50]), rows[:50] @ rows[:50].T, atol=0.01)
 
 
-@pytest.mark.parametrize("whitening", WHITENINGS)
-def test_units_and_the_origin_do_not_matter(whitening):
-    (X, y), units = samples(), 10.0 ** np.arange(-3, 3)
-    expected = fitted(whitening, X, y).transform(X)
+def test_units_and_the_origin_do_not_matter():
+    X, units = samples(), 10.0 ** np.arange(-3, 3)
     other = units * (X - 50.0) + 7.0
-    assert_allclose(fitted(whitening, other, y).transform(other), expected, rtol=1e-8)
+    assert_allclose(LengthNormalizer().fit_transform(other), LengthNormalizer().fit_transform(X))
 
 
 def test_vectors_at_the_mean_become_zero():
-    X, y = samples()
-    for whitening in WHITENINGS:
-        normalizer = fitted(whitening, X, y)
-        assert_array_equal(normalizer.transform(normalizer.mean_[None]), np.zeros((1, 6)))
+    X = samples()
+    normalizer = LengthNormalizer().fit(X)
+    assert_array_equal(normalizer.transform(normalizer.mean_[None]), np.zeros((1, 6)))
     constant = np.full((5, 3), 0.1)
     assert_array_equal(LengthNormalizer().fit_transform(constant), np.zeros((5, 3)))
     X[:, 2] = 0.1  # one constant column
@@ -87,7 +70,7 @@ def test_vectors_at_the_mean_become_zero():
 
 
 def test_more_columns_than_samples_are_shrunk():
-    X, _ = samples(60, n=6)
+    X = samples(60, n=6)
     wide = np.concatenate([X, np.random.default_rng(0).normal(size=(60, 150))], axis=1)
     rows = LengthNormalizer().fit(wide[:40]).transform(wide)
     others = angles(rows)[np.triu_indices(60, 1)]
@@ -97,9 +80,9 @@ def test_more_columns_than_samples_are_shrunk():
 
 def test_types_and_names_are_kept():
     pandas = pytest.importorskip("pandas")
-    X, y = samples()
+    X = samples()
     frame = pandas.DataFrame(X, columns=list("abcdef"))
-    found = LengthNormalizer().set_output(transform="pandas").fit_transform(frame, y)
+    found = LengthNormalizer().set_output(transform="pandas").fit_transform(frame)
     assert list(found.columns) == list("abcdef")
     single = LengthNormalizer().fit(X.astype(np.float32)).transform(X.astype(np.float32))
     assert single.dtype == np.float32
@@ -107,16 +90,15 @@ def test_types_and_names_are_kept():
 
 
 def test_what_it_cannot_use_is_refused_by_name():
-    X, y = samples()
-    for arguments, options, message in (
-        ((X, y), {"whitening": "pca"}, "whitening: expected "),
-        ((X, None), {"whitening": "within"}, "y"),
-        ((csr_array(X), y), {}, "Sparse data was passed for X"),
-        ((X[:, :, None], y), {}, "dim 3"),
-        ((X * np.nan, y), {}, "X contains NaN"),
+    X = samples()
+    for wrong, message in (
+        (csr_array(X), "Sparse data was passed for X"),
+        (X[:, :, None], "dim 3"),
+        (X * np.nan, "X contains NaN"),
+        (X[:1], "minimum of 2"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
-            LengthNormalizer(**options).fit(*arguments)
+            LengthNormalizer().fit(wrong)
 
 
 def test_noise_of_different_sizes_costs_less_afterwards():
@@ -131,7 +113,6 @@ def test_noise_of_different_sizes_costs_less_afterwards():
     for midpoint, gain in ((False, 0.05), (True, 0.005)):
         metric = TATML(midpoint=midpoint, new_classes=True, random_state=0)
         plain = metric.fit(X[known], y[known]).pair_score(pairs, X)
-        for whitening in WHITENINGS:
-            rows = fitted(whitening, X[known], y[known]).transform(X)
-            scores = metric.fit(rows[known], y[known]).pair_score(pairs, rows)
-            assert roc_auc_score(same, scores) > roc_auc_score(same, plain) + gain
+        rows = LengthNormalizer().fit(X[known]).transform(X)
+        scores = metric.fit(rows[known], y[known]).pair_score(pairs, rows)
+        assert roc_auc_score(same, scores) > roc_auc_score(same, plain) + gain

@@ -110,11 +110,11 @@ def enrolled_scores(
     `identity` is the number of the identity of each enrolled sample.
     """
     mapped, M = metric.mapped(samples, place), len(metric.factors)
-    parts = enumerate(zip(metric.factors, metric.sum_factors, strict=True))
-    axes = [some for m, (A, R) in parts for some in axes_of(A, R, m)]
+    both = enumerate(zip(metric.factors, metric.sum_factors, strict=True))
+    axes = [some for m, (A, R) in both for some in axes_of(A, R, m)]
     widths = [mapped.arrays[one.block].shape[2] for one in axes]
     v = np.concatenate([np.repeat(one.v, width) for one, width in zip(axes, widths, strict=True)])
-    step = max(1, CHUNK_NUMBERS // len(v))
+    n = np.bincount(identity)
 
     def coordinates(blocks: Blocks, part: slice) -> Array:
         rows = [
@@ -123,14 +123,14 @@ def enrolled_scores(
         ]
         return namespace(rows[0]).concat(rows, axis=1)
 
-    ones, n = np.ones(len(identity)), np.bincount(identity)
-    member = csr_array((ones, (identity, np.arange(len(identity)))))
+    member = csr_array((np.ones(len(identity)), (identity, np.arange(len(identity)))))
     known = metric.mapped(enrolled, place)
     sums, square_sums = np.zeros((2, len(n), len(v)))
-    for part in gen_batches(len(identity), step):
+    for part in gen_batches(len(identity), max(1, CHUNK_NUMBERS // len(v))):
         z = to_numpy(coordinates(known, part))
         sums += member[:, part] @ z
         square_sums += member[:, part] @ z**2
     identities = Identities.of(sums, square_sums, n, v, M)
-    found = [identities.score(coordinates(mapped, p)) for p in gen_batches(len(samples), step)]
+    parts = gen_batches(len(samples), max(1, CHUNK_NUMBERS // max(len(v), len(n))))
+    found = [identities.score(coordinates(mapped, part)) for part in parts]
     return namespace(found[0]).concat(found, axis=0)

@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.covariance import ledoit_wolf
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._array import Floats
-from .._validation import check_choice
 
-Whitening = Literal["total", "within"]
 EPS = float(np.finfo(np.float64).eps)
 
 
-@dataclass(eq=False, repr=False)
 class LengthNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Whiten vectors, and divide each one by its length.
 
-    What a vector says is then its direction alone. This helps where the size of the noise differs
-    from sample to sample or has heavy tails, as in embeddings of faces or speakers, and costs where
-    the length tells classes apart.
-
-    Parameters
-    ----------
-    whitening : {"total", "within"}, default="total"
-        The covariance that whitening makes the identity: that of all samples, or that within
-        classes, which needs labels in `fit`. Both are shrunk by the rule of Ledoit and Wolf, in
-        units of the standard deviations of the columns.
+    What a vector says is then its direction alone. This helps distances where the size of the noise
+    differs from sample to sample or has heavy tails, as in embeddings of faces or speakers, and
+    costs where the length tells classes apart. The covariance is shrunk by the rule of Ledoit and
+    Wolf, in units of the standard deviations of the columns.
 
     Attributes
     ----------
     mean_ : array of shape (n_features,)
-        What is subtracted from the samples: their mean, or with "within" the mean of the class
-        means.
+        The mean of the training samples, which is subtracted.
     whitening_ : array of shape (n_features, n_features)
         The matrix that centred samples are multiplied by.
     n_features_in_ : int
@@ -67,21 +55,21 @@ class LengthNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    Are noise and its size different for each sample, the distance is better after this:
-
     >>> import numpy as np
-    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.metrics import roc_auc_score
     >>> from tatml import TATML
     >>> from tatml.features import LengthNormalizer
+
+    The noise of each sample has its own size. Half of the classes are learnt from, and pairs of the
+    others are judged, without and with the same length:
+
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat(np.arange(100), 6)
     >>> noise = rng.normal(size=(600, 20)) * rng.lognormal(0.0, 0.7, size=(600, 1))
     >>> X = rng.normal(size=(100, 20))[y] + noise
-    >>> normalizer = LengthNormalizer().fit(X[:300])
-    >>> rows = normalizer.transform(X)
+    >>> rows = LengthNormalizer().fit(X[:300]).transform(X)
     >>> bool(np.allclose(np.linalg.norm(rows, axis=1), np.sqrt(20)))
     True
-    >>> from sklearn.metrics import roc_auc_score
     >>> pairs = rng.integers(300, 600, size=(5000, 2))
     >>> same = y[pairs[:, 0]] == y[pairs[:, 1]]
     >>> areas = []
@@ -92,35 +80,25 @@ class LengthNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     True
     """
 
-    whitening: Whitening = "total"
-
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Compute the mean and the whitening matrix.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             The training samples.
-        y : array-like of shape (n_samples,), optional
-            Their class labels, for ``whitening="within"``; ignored otherwise.
+        y : ignored
 
         Returns
         -------
         self
         """
-        check_choice("whitening", self.whitening, get_args(Whitening))
-        options: dict[str, Any] = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2}
-        if self.whitening == "total":
-            table = np.asarray(validate_data(self, X, **options), dtype=np.float64)
-            labels = np.zeros(len(table), dtype=np.intp)
-        else:
-            table, y = validate_data(self, X, y, **options)
-            table, labels = table.astype(np.float64), np.unique(y, return_inverse=True)[1]
-        means, deviations = _around_class_means(table, labels)
-        scale = np.std(table, axis=0)
+        table = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        self.mean_ = np.mean(table, axis=0, dtype=np.float64)
+        centred = table - self.mean_
+        scale = np.sqrt(np.mean(centred**2, axis=0))
         scale[np.ptp(table, axis=0) == 0] = 1.0
-        self.mean_ = means.mean(axis=0)
-        self.whitening_ = _inverse_root(deviations / scale) / scale[:, None]
+        self.whitening_ = _inverse_root(centred / scale) / scale[:, None]
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
@@ -147,20 +125,10 @@ class LengthNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return rows.astype(table.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return tags that say whether labels are needed."""
+        """Return tags that say that float32 stays float32."""
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = self.whitening == "within"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _around_class_means(
-    table: NDArray[np.float64], labels: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the class means, and the samples minus that of their class."""
-    member = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
-    means = (member @ table) / np.bincount(labels)[:, None]
-    return means, table - means[labels]
 
 
 def _inverse_root(deviations: NDArray[np.float64]) -> NDArray[np.float64]:
