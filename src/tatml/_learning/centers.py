@@ -44,7 +44,7 @@ def center_of_classes(array: Array, within: WithinClasses) -> Array:
 def with_constants(samples: Blocks, center: Sequence[Array]) -> tuple[Blocks, list[Array]]:
     """Return the samples with a row of ones in each block, and the centre with a row of zeros."""
     arrays = [_with_row(array, 1.0) for array in samples.arrays]
-    return Blocks(*arrays), [_with_row(middle[None], 0.0)[0] for middle in center]
+    return Blocks(*arrays), [_with_row(middle[None, ...], 0.0)[0, ...] for middle in center]
 
 
 def _with_row(array: Array, value: float) -> Array:
