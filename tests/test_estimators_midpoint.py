@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.metrics import log_loss, roc_auc_score
@@ -28,6 +29,7 @@ from tatml import (
 )
 from tatml import plotting as displays
 from tatml._learning import cross_fit
+from tatml._learning.centers import PRIOR_OF_CONSTANT
 from tatml._learning.cross_fit import hold_out_samples
 from tatml._learning.labelled import LabelledSamples, folds_of
 from tatml._learning.span import SpanFactor
@@ -143,6 +145,46 @@ def test_the_fit_is_that_of_learn_metric(make, kind, loss):
     for found, expected in zip(model.result_.W + model.result_.V, result.W + result.V, strict=True):
         same(found, expected, 1e-6)
     assert_allclose(model.threshold_, result.b0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", ["TATML", "TATMLPairs"])
+@pytest.mark.parametrize("kind", NARROW)
+def test_the_centre_is_learnt_as_a_row_of_ones_learns_it(make, kind):
+    """Its entries in V are a shift of the centre and a constant: b0 − q is the same."""
+    (X, _), (index, _), tol = samples(kind), pairs_of(), {"tol": 1e-11, "clip_outliers": False}
+    model = fitted(make, kind, threshold="joint", **tol)
+    of_prior = fitted(make, kind, threshold="joint", C=1e-12, c0=1.0, **tol)
+    widths = [width for _, width in SHAPES[kind]]
+    arrays, center = [], []
+    for array in arrays_of(X):  # classes have the same size: the mean is that of their means
+        ones = np.ones((len(array), 1, array.shape[2]))
+        arrays.append(np.concatenate([array, ones], axis=1))
+        center.append(np.vstack([array.mean(axis=0), 0 * ones[0]]))
+    n_blocks = len(arrays)
+    entries = [1.0] * n_blocks + [PRIOR_OF_CONSTANT] * n_blocks
+    weights = np.ones(len(model.pairs_)) if model.pair_weights_ is None else model.pair_weights_
+    result = learn_metric(
+        Blocks(*arrays),
+        model.pairs_,
+        model.similar_,
+        weights=weights,
+        C=100 / weights.sum(),
+        c0=100.0,
+        mu0=of_prior.threshold_ - 4 * PRIOR_OF_CONSTANT * np.mean(widths),
+        prior=[block_diag(W0, entry) for W0, entry in zip(model.prior_, entries, strict=True)],
+        midpoint=center,
+        loss="logistic",
+        tol=1e-11,
+    )
+    expected = result.b0 - q_of(arrays, result.W, result.V, center, index)
+    same(model.threshold_ + model.pair_score(index, X), expected, 1e-5)
+    moved = [
+        np.max(np.abs(middle - known[:-1]))
+        for middle, known in zip(model.midpoint_, center, strict=True)
+    ]
+    assert max(moved) > 1e-3
+    for middle, known in zip(of_prior.midpoint_, center, strict=True):
+        assert_allclose(middle, known[:-1], rtol=1e-12)
 
 
 def test_the_logistic_loss_of_distances_is_that_of_learn_metric():
@@ -761,6 +803,19 @@ def test_new_classes_judge_by_held_out_classes(midpoint, monkeypatch):
         assert models[0].prior_units_ != models[1].prior_units_ or np.array_equal(
             models[0].components_, models[1].components_
         )
+
+
+@pytest.mark.parametrize("n_classes", [4, 6, 15])
+def test_few_held_out_classes_move_the_threshold_less(n_classes, monkeypatch):
+    """By the share k/(k + 5) of the correction for k classes; of its logarithm for distances."""
+    monkeypatch.setattr(cross_fit, "fit_log_likelihood_ratio", lambda *_: np.array([0.3, 2.0]))
+    monkeypatch.setattr(cross_fit, "find_threshold_factor", lambda *_: 1.7)
+    (X, y), share = samples(n_classes=n_classes), n_classes / (n_classes + 5)
+    model = TATML(midpoint=True, new_classes=True, random_state=0).fit(X, y)
+    assert model.threshold_ == pytest.approx(model.b0_ + share * 0.15, rel=1e-12)
+    assert model.likelihood_ratio_[1] == 2.0
+    of_distances = TATML(new_classes=True, random_state=0).fit(X, y)
+    assert of_distances.threshold_factor_ == pytest.approx(1.7**share)
 
 
 def test_without_a_midpoint_new_classes_leave_the_metric_of_given_units(monkeypatch):

@@ -85,8 +85,9 @@ class TATML(LabelEstimator):
         neighbours. See Notes for what there is then.
     new_classes : bool, default=False
         Whether the pairs to judge will be of classes that `fit` has not seen, such as persons. Then
-        thresholds and choices are judged on held-out classes; with fewer than four classes, and by
-        default, on held-out samples of all classes. With a midpoint, the prior is also another one.
+        thresholds and choices are judged on held-out classes, and few classes move a threshold only
+        a part of the way; with fewer than four classes, and by default, on held-out samples of all
+        classes. With a midpoint, the prior is also another one.
     prior : str, or list of M arrays of shape (n_m, n_m), default="discriminant"
         The metric that the learnt one stays close to (W0).
 
@@ -180,7 +181,9 @@ class TATML(LabelEstimator):
         With a midpoint, the linear maps A and R of the differences and of the sums, including the
         factor 1/√M; those of a block with more rows than samples are in factored form.
     midpoint_ : list of M arrays of shape (n, n')
-        With a midpoint, the mean μ of the class means, which is subtracted from samples.
+        With a midpoint, the centre μ, which is subtracted from samples: the mean of the class
+        means, and what learning adds to it, unless a number is given for `threshold`,
+        `threshold_prior` or `c0`.
     likelihood_ratio_ : array([a, b])
         A pair at distance d, or with the score −d, has the log-likelihood ratio a − b d. After
         `calibrate_probability`; with a midpoint and ``threshold="auto"`` already after `fit`, from

@@ -105,7 +105,8 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
     factors_, sum_factors_ : lists of M arrays of shape (n, n)
         With a midpoint, the linear maps of the differences and of the sums; see `TATML`.
     midpoint_ : list of M arrays of shape (n, n')
-        With a midpoint, the mean of the distinct samples of the pairs.
+        With a midpoint, the mean of the distinct samples of the pairs, and what learning adds to
+        it; see `TATML`.
     components_, threshold_, threshold_factor_, b0_, result_, prior_, prior_units_, kernel_map_
         See `TATML`.
     block_shapes_, n_iter_, n_features_in_
