@@ -479,7 +479,7 @@ def test_the_interval_of_the_threshold():
     "name", ["DetDisplay", "ErrorRateDisplay", "PairDistanceDisplay", "ReliabilityDisplay"]
 )
 def test_displays_of_judged_pairs_take_scores(name):
-    pytest.importorskip("matplotlib")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
     (X, _), (index, labels) = samples(), pairs_of(seed=5)
     display = getattr(displays, name).from_estimator(fitted(), index, labels, X)
     if name == "PairDistanceDisplay":
@@ -487,7 +487,7 @@ def test_displays_of_judged_pairs_take_scores(name):
         assert_array_equal(display.distances, q)
         assert display.margin_distances is None
         assert display.ax_.get_xlabel() == "minus the score"
-    display.figure_.clear()
+    pyplot.close(display.figure_)
 
 
 # What belongs to distances

@@ -215,7 +215,7 @@ def test_the_scores_of_probabilities_are_scikit_learns():
     "display", [DetDisplay, ErrorRateDisplay, PairDistanceDisplay, ReliabilityDisplay]
 )
 def test_displays_of_values_of_any_sign(display):
-    pytest.importorskip("matplotlib")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
     q, y = known_pairs(7)
     judge = SignedJudge(2.0, -3.0).fit().calibrate_probability(pairs_of(q), y)
     drawn = display.from_estimator(judge, pairs_of(q), y)
@@ -226,7 +226,7 @@ def test_displays_of_values_of_any_sign(display):
         assert drawn.ax_.get_xlabel() == "minus the score"
     if display is ReliabilityDisplay:
         assert drawn.same_rate == judge.same_rate_
-    drawn.figure_.clear()
+    pyplot.close(drawn.figure_)
 
 
 # PairThreshold
