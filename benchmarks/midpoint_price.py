@@ -5,7 +5,8 @@ per number of features: the median ratio, the smallest and largest one, the Newt
 fits, how the last step was computed ("newton" is the dense system), and seconds. On the host these
 are processor seconds.
 
-    python benchmarks/midpoint_price.py [--features 8 16 32 64 512] [--device cuda] [--rounds 5]
+    python benchmarks/midpoint_price.py [--features 8 16 32 64 512] [--C 100] [--device cuda]
+        [--rounds 5]
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def compare(n: int, options: argparse.Namespace) -> None:
         import torch
 
         X = torch.asarray(X, device=options.device)
-    given = {"loss": options.loss} if options.loss else {}
+    given = {"C": options.C} | ({"loss": options.loss} if options.loss else {})
     ratios, rows = [], []
     for turn in range(options.rounds + 1):
         before, distance = timed(X, y, options.device, **given)
@@ -63,6 +64,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, nargs="+", default=[8, 16, 32, 64, 512])
     parser.add_argument("--samples", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--C", type=float, default=100.0)
     parser.add_argument("--loss", help="one loss for both; by default each has its own")
     parser.add_argument("--device", help="a device of PyTorch; by default NumPy is used")
     options = parser.parse_args()

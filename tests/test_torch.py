@@ -37,6 +37,14 @@ def place(request):
     return partial(torch.asarray, device=request.param)
 
 
+def limit_problems(monkeypatch, **limits):
+    """Give all problems other limits."""
+    of = LogDetProblem.of
+    monkeypatch.setattr(
+        LogDetProblem, "of", lambda *args, **known: limited(of(*args, **known), **limits)
+    )
+
+
 @pytest.mark.parametrize(("linear_solver", "c0", "shape"), CASES)
 def test_the_solution_is_numpys(place, linear_solver, c0, shape):
     case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
@@ -52,16 +60,25 @@ def test_the_solution_is_numpys(place, linear_solver, c0, shape):
 
 @pytest.mark.parametrize(("linear_solver", "c0", "shape"), CASES)
 def test_sums_over_samples(place, monkeypatch, linear_solver, c0, shape):
-    build = LogDetProblem.build
-    monkeypatch.setattr(
-        LogDetProblem,
-        "build",
-        lambda *args, **options: limited(build(*args, **options), by_samples=True),
-    )
+    limit_problems(monkeypatch, by_samples=True)
     case = random_case(SHAPES[shape], n_pairs=40, C=5.0, c0=c0, weights=True, prior=True)
     solver = Newton(linear_solver=linear_solver)
     result = learn_placed(case, place, solver=solver)
     assert_same_solution(result, learnt(case, solver=solver), 1e-8)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+@pytest.mark.parametrize("linear_solver", ["dense", "woodbury", "cg"])
+@pytest.mark.parametrize("by_samples", [False, True])
+def test_midpoints_are_numpys(place, monkeypatch, loss, linear_solver, by_samples):
+    limit_problems(monkeypatch, by_samples=by_samples)
+    case = random_case(SHAPES["two ragged"], n_pairs=40, C=2.0, weights=True)
+    options = {"midpoint": True, "loss": loss, "solver": Newton(linear_solver=linear_solver)}
+    result, expected = learn_placed(case, place, **options), learnt(case, **options)
+    assert_same_solution(result, expected, 1e-8)
+    for got, V in zip(result.V, expected.V, strict=True):
+        assert type(got) is type(place(case.arrays[0]))
+        assert_allclose(to_numpy(got), V, atol=1e-8 * np.max(np.abs(V)))
 
 
 def test_near_pairs_are_computed_from_differences(place):
@@ -84,11 +101,7 @@ def test_near_pairs_are_computed_from_differences(place):
 def test_many_pairs_are_rehearsed_and_sampled(place, monkeypatch):
     for name in ("SAMPLE", "GPU_SAMPLE"):
         monkeypatch.setattr(newton_module, name, 50)
-    build = LogDetProblem.build
-    small = {"pairs_per_dimension": 5, "svec_bytes": 0}
-    monkeypatch.setattr(
-        LogDetProblem, "build", lambda *args, **options: limited(build(*args, **options), **small)
-    )
+    limit_problems(monkeypatch, pairs_per_dimension=5, svec_bytes=0)
     case = random_case(SHAPES["two ragged"], n_pairs=400, n_samples=30, C=0.5)
     for linear_solver in ("dense", "cg"):
         options = {"solver": Newton(linear_solver=linear_solver, random_state=0)}

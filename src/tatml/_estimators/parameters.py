@@ -299,7 +299,8 @@ def _check_values(name: str, key: Any, values: Any) -> list[Any]:
         members = as_list(key, values, "a list of values")
         if not members:
             raise ValueError(f"{key}: expected at least one value, got none")
-        return [OF_TATML[key](key, member) for member in members]
+        check = check_positive if key == "C" else OF_TATML[key]
+        return [check(key, member) for member in members]
 
 
 def _check_grid_is_free(settings: dict[str, Any]) -> None:
@@ -327,7 +328,7 @@ def _check_grid_is_free(settings: dict[str, Any]) -> None:
 
 
 OF_TATML: dict[str, Check] = {
-    "C": check_positive,
+    "C": or_none(check_positive),
     "threshold": partial(_check_threshold, words=("auto", "joint")),
     "threshold_prior": or_none(_check_distance),
     "threshold_strength": check_positive,
@@ -375,10 +376,15 @@ CHECKS: dict[str, Check] = OF_TATML | {
 }
 # The parameters that mean something else in an estimator, and in the classes derived from it.
 DIFFERENT: dict[str, dict[str, Check]] = {
-    "ComparisonLearner": {"kernel": _check_kernel_of_pairs, "margin": check_comparison_margin},
+    "ComparisonLearner": {
+        "C": check_positive,
+        "kernel": _check_kernel_of_pairs,
+        "margin": check_comparison_margin,
+    },
     "GMML": {"prior": partial(check_choice, choices=PRIORS)},
-    "Maz": {"threshold": partial(_check_threshold, words=("search",))},
+    "Maz": {"C": check_positive, "threshold": partial(_check_threshold, words=("search",))},
     "TATMLNeighbors": {
+        "C": check_positive,
         "margin": check_comparison_margin,
         "prior": partial(_check_prior, more=("best",)),
         "solver": partial(_check_newton, rows="comparisons"),

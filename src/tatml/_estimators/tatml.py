@@ -48,10 +48,10 @@ class TATML(LabelEstimator):
 
     Parameters
     ----------
-    C : float, default=100.0
+    C : float or None, default=None
         Weight of the pairs relative to the prior. It multiplies the *mean* loss, c = C/K for K
         pairs, so the number of pairs does not change the weight of the prior. With
-        ``reduction="sum"`` it is the paper's c.
+        ``reduction="sum"`` it is the paper's c. None: 100; with a midpoint and new classes, 10.
     threshold : "auto", "joint" or float, default="auto"
         "joint" learns the threshold (b0) with the metric, as in the paper. "auto" multiplies it by
         the factor that suits held-out pairs best: the metric is learnt again on parts of the
@@ -267,7 +267,7 @@ class TATML(LabelEstimator):
 
     _most_listed_pairs = 2_000_000  # more pairs are summed in tiles, without a list of them
 
-    C: float = 100.0
+    C: float | None = None
     _: KW_ONLY
     threshold: Literal["auto", "joint"] | float = "auto"
     threshold_prior: float | None = None

@@ -35,9 +35,10 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
 
     Parameters
     ----------
-    C : float, default=100.0
+    C : float or None, default=None
         Weight of the pairs relative to the prior. It multiplies the *mean* loss of the pairs, or
-        the sum with ``reduction="sum"``; see `TATML`.
+        the sum with ``reduction="sum"``; see `TATML`. None: 100; with a midpoint, 10, which suits
+        samples of new classes: for those of the classes in the pairs, 100 is better.
     threshold : "auto", "joint" or float, default="auto"
         "joint" learns the threshold (b0) with the metric, as in the paper. "auto" multiplies it by
         the factor that suits held-out pairs best. The pairs of a fold are held out by sample: no
@@ -141,7 +142,7 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
     True
     """
 
-    C: float = 100.0
+    C: float | None = None
     _: KW_ONLY
     threshold: Literal["auto", "joint"] | float = "auto"
     threshold_prior: float | None = None

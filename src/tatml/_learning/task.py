@@ -23,6 +23,8 @@ from .priors import PriorName, WithinClasses, pair_weights
 
 LossName = Literal["auto", "squared_hinge", "logistic"]
 Prior = PriorName | Sequence[ArrayLike] | ArrayLike
+# C with midpoints for new classes: there are as many observations of the sums as classes.
+WEIGHT_OF_NEW_CLASSES = 10.0
 SCALE_PARAMETERS = ("C", "c0", "threshold", "threshold_prior", "threshold_strength")
 
 
@@ -121,8 +123,11 @@ class Settings:
     def of(cls, parameters: SimpleNamespace, **others: Any) -> Settings:
         """Return the settings with these checked parameters, and others besides them."""
         known = {field.name for field in fields(cls)}
-        given = {name: value for name, value in vars(parameters).items() if name in known}
-        return cls(**given | others)
+        given = {name: value for name, value in vars(parameters).items() if name in known} | others
+        if given.get("C", 0) is None:
+            few = given["midpoint"] and given["new_classes"]
+            given["C"] = WEIGHT_OF_NEW_CLASSES if few else cls.C
+        return cls(**given)
 
     @property
     def is_logistic(self) -> bool:
