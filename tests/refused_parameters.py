@@ -62,7 +62,8 @@ def of_kernel(**given: Any) -> list[Refusal]:
 
 
 NUMBERS = {
-    "C": not_positive("C")
+    "C": not_positive("C", none=False)
+    + of("C", "learn_metric Maz.fit", Type, NO_NUMBER, None)
     + of("C", BOTH, Value, POSITIVE, -1.0, -inf)
     + of("C", BOTH, Type, NO_NUMBER, True, 1j, np.ones(2), HostileRepr())
     + of("C", BOTH, Value, TOO_LARGE, Fraction(HUGE), ENDLESS)

@@ -127,7 +127,8 @@ def test_the_score_is_that_of_the_definition(make, kind):
 def test_the_fit_is_that_of_learn_metric(make, kind, loss):
     """With c = C/Σw and c0 = ρ C; μ0 is that of the prior, or given."""
     options = {"loss": loss, "threshold_prior": -0.4, "threshold_strength": 2.0, "tol": 1e-11}
-    model = fitted(make, kind, threshold="joint", clip_outliers=False, **options)
+    options |= {"C": 100.0, "clip_outliers": False}
+    model = fitted(make, kind, threshold="joint", **options)
     weights = np.ones(len(model.pairs_)) if model.pair_weights_ is None else model.pair_weights_
     result = learn_metric(
         samples(kind)[0],
@@ -152,7 +153,7 @@ def test_the_fit_is_that_of_learn_metric(make, kind, loss):
 def test_the_centre_is_learnt_as_a_row_of_ones_learns_it(make, kind):
     """Its entries in V are a shift of the centre and a constant: b0 − q is the same."""
     (X, _), (index, _), tol = samples(kind), pairs_of(), {"tol": 1e-11, "clip_outliers": False}
-    model = fitted(make, kind, threshold="joint", **tol)
+    model = fitted(make, kind, threshold="joint", C=100.0, **tol)
     of_prior = fitted(make, kind, threshold="joint", C=1e-12, c0=1.0, **tol)
     widths = [width for _, width in SHAPES[kind]]
     arrays, center = [], []

@@ -216,7 +216,7 @@ def test_parts_take_some_pairs_where_many_remain_and_all_for_sums(reduction, thi
     asked = []
     monkeypatch.setattr(
         "tatml._learning.learn.cross_fit",
-        lambda metric, *_, thins: (asked.append(thins), (metric, []))[1],
+        lambda metric, *_, thins, trust: (asked.append(thins), (metric, []))[1],
     )
     TATML(reduction=reduction, C=100.0, random_state=0).fit(X, y)
     assert asked == [thins]

@@ -32,7 +32,9 @@ EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 # The fields of PROTOCOL on which the results of a run depend.
 CHANGES_NUMBERS = ("neighbours", "folds", "verification_pairs", "seed")
 # Parameters that came after records were published, and without which nothing changes.
-NONE_CHANGES_NOTHING = ("kernel", "kernels")
+CHANGE_NOTHING = {
+    "kernel": None, "kernels": None, "loss": "auto", "midpoint": False, "new_classes": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def _declared_search(search: TATMLCV) -> dict[str, Any]:
 
 
 def _counts(name: str, value: Any) -> bool:
-    return value is not None or name not in NONE_CHANGES_NOTHING
+    return not (name in CHANGE_NOTHING and value == CHANGE_NOTHING[name])
 
 
 def make_tasks(
