@@ -30,7 +30,6 @@ import numpy as np
 import scipy.linalg
 from common import describe_machine
 from joblib import Parallel, delayed
-from scipy.special import logit
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
@@ -44,7 +43,7 @@ from study_data import add_half_options, as_table, chosen_names, load_some, open
 from study_scores import halves, held_out_pairs
 
 import tatml
-from tatml import TATML, PairThreshold
+from tatml import PairThreshold
 from tatml._learning import cross_fit
 from tatml._learning.labelled import make_pair_folds
 from tatml._verification.calibration import equal_error_rate
