@@ -43,9 +43,10 @@ from study_data import add_half_options, as_table, chosen_names, load_some, open
 from study_scores import halves, held_out_pairs
 
 import tatml
-from tatml import PairThreshold
+from tatml import Blocks, PairThreshold
 from tatml._learning import cross_fit
-from tatml._learning.labelled import make_pair_folds
+from tatml._learning.labelled import LabelledSamples, folds_of
+from tatml._learning.task import Settings
 from tatml._verification.calibration import equal_error_rate
 
 SCORES = ("AUC", "at threshold", "EER", "FNMR", "log loss", "isotonic", "seconds")
@@ -59,12 +60,21 @@ FEWEST_CLASSES = 6  # of a dataset whose classes are divided
 
 
 class Judge(BaseEstimator):
-    """A score of pairs; its threshold is the best one for pairs of cross-validation."""
+    """A score of pairs; its threshold is the best one for pairs of cross-validation.
+
+    Where classes are divided, the folds are of classes.
+    """
+
+    new_classes = False
+
+    def folds(self, y):
+        samples = LabelledSamples(Blocks(np.zeros((len(y), 1))), y, None)
+        return folds_of(samples, Settings(new_classes=self.new_classes))
 
     def fit(self, X, y):
-        X, y = as_table(X), np.asarray(y)
+        X, y = as_table(X), np.unique(y, return_inverse=True)[1]
         scores, similar = [], []
-        for train, test in make_pair_folds(y, None):
+        for train, test in self.folds(y):
             self.learn(X[train], y[train])
             index, same = held_out_pairs(y[test], seed=0)
             scores.append(self.score(index, X[test]))
@@ -119,7 +129,7 @@ class Shrunk(Judge):
         X, best = as_table(X), -1.0
         for shrinkage in SHRINKAGES:
             self.shrinkage, areas = shrinkage, []
-            for train, test in make_pair_folds(y, None):
+            for train, test in self.folds(np.unique(y, return_inverse=True)[1]):
                 self.learn(X[train], y[train])
                 index, same = held_out_pairs(y[test], seed=0)
                 areas.append(roc_auc_score(same, self.score(index, X[test])))
@@ -236,10 +246,12 @@ METHODS = {
 }
 
 
-def make_judge(text, seed):
+def make_judge(text, seed, new_classes=False):
     """Return a named method, or that of an expression like "TATML(midpoint=True)"."""
     if text in METHODS:
-        return METHODS[text](seed)
+        judge = METHODS[text](seed)
+        judge.new_classes = new_classes
+        return judge
     names = {name: getattr(tatml, name) for name in tatml.__all__}
     names["KernelMap"] = tatml.features.KernelMap
     return Learnt(eval(text, names).set_params(random_state=seed))
@@ -318,7 +330,7 @@ def score_set(name, method, repeats, matrix, new_classes):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 parts = [(X[part], y[part]) for part in split]
-                rows.append(score_split(make_judge(method, seed), parts, seed))
+                rows.append(score_split(make_judge(method, seed, new_classes), parts, seed))
         except Exception as failure:  # a method that fails on a dataset is a result
             error = repr(failure)[:300]
             rows.append(dict.fromkeys(SCORES, np.nan))
