@@ -48,6 +48,7 @@ from tatml._learning import cross_fit
 from tatml._learning.labelled import LabelledSamples, folds_of
 from tatml._learning.task import Settings
 from tatml._verification.calibration import equal_error_rate
+from tatml._verification.probabilities import fit_log_likelihood_ratio
 
 SCORES = ("AUC", "at threshold", "EER", "FNMR", "log loss", "isotonic", "seconds")
 LOWER_IS_BETTER = SCORES[2:]
@@ -62,7 +63,8 @@ FEWEST_CLASSES = 6  # of a dataset whose classes are divided
 class Judge(BaseEstimator):
     """A score of pairs; its threshold is the best one for pairs of cross-validation.
 
-    Where classes are divided, the folds are of classes.
+    A logistic regression on the same scores gives the log-likelihood ratio. Where classes are
+    divided, the folds are of classes.
     """
 
     new_classes = False
@@ -79,9 +81,11 @@ class Judge(BaseEstimator):
             index, same = held_out_pairs(y[test], seed=0)
             scores.append(self.score(index, X[test]))
             similar.append(same)
-        self.threshold = -np.inf
+        self.threshold, self.ratio = -np.inf, None
         if scores:
-            self.threshold = best_threshold(np.concatenate(scores), np.concatenate(similar))
+            scores, similar = np.concatenate(scores), np.concatenate(similar)
+            self.threshold = best_threshold(scores, similar)
+            self.ratio = fit_log_likelihood_ratio(-scores, similar, np.ones(len(scores)))
         self.learn(X, y)
         return self
 
@@ -162,11 +166,11 @@ class PLDA(Shrunk):
         self.scaler = StandardScaler().fit(X)
         self.mean, between, within = scatters(self.scaler.transform(X), y, self.shrinkage)
         values, self.axes = scipy.linalg.eigh(between, within)
-        self.ratio = np.maximum(values, 0)
+        self.psi = np.maximum(values, 0)
 
     def score(self, index, X):
         rows = (self.scaler.transform(as_table(X)) - self.mean) @ self.axes
-        total, b = 1 + self.ratio, self.ratio
+        total, b = 1 + self.psi, self.psi
         determinant = total**2 - b**2
         constant = np.sum(np.log(total) - np.log(determinant) / 2)
         x, y = rows[index[:, 0]], rows[index[:, 1]]
@@ -189,7 +193,10 @@ class Posteriors(Judge):
 
 
 class Learnt(BaseEstimator):
-    """An estimator of tatml, with the cross-fitted scores that its ratio was fitted to."""
+    """An estimator of tatml, with the cross-fitted scores that its ratio was fitted to.
+
+    Distances have no such ratio.
+    """
 
     def __init__(self, estimator):
         self.estimator = estimator
@@ -207,6 +214,7 @@ class Learnt(BaseEstimator):
         finally:
             cross_fit.fit_log_likelihood_ratio = fit_ratio
         self.threshold, self.isotonic = -self.estimator.threshold_, None
+        self.ratio = getattr(self.estimator, "likelihood_ratio_", None)
         if seen:
             values, similar, weights = seen[-1]
             self.isotonic = isotonic_ratio(values, similar, weights)
@@ -279,12 +287,11 @@ def score_split(model, parts, seed):
         "isotonic": np.nan,
         "seconds": seconds,
     }
-    fitted = getattr(model, "estimator", None)
-    if fitted is not None and hasattr(fitted, "likelihood_ratio_"):
-        ratio = fitted.pair_log_likelihood_ratio(index, X_new)
+    if model.ratio is not None:
+        ratio = model.ratio[0] + model.ratio[1] * found
         values["log loss"] = float(np.mean(np.logaddexp(0, np.where(similar, -ratio, ratio))))
-        if model.isotonic is not None:
-            values["isotonic"] = log_loss(similar, model.isotonic(-found - fitted.b0_))
+    if getattr(model, "isotonic", None) is not None:
+        values["isotonic"] = log_loss(similar, model.isotonic(-found - model.estimator.b0_))
     return values
 
 
