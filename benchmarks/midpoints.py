@@ -33,9 +33,9 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegressionCV
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from study import paired, save_study
@@ -240,11 +240,11 @@ METHODS = {
     "logistic posteriors": lambda seed: Posteriors(
         make_pipeline(
             StandardScaler(),
-            LogisticRegressionCV(
-                Cs=np.logspace(-3, 2, 6),
+            GridSearchCV(
+                LogisticRegression(max_iter=1000),
+                {"C": np.logspace(-3, 2, 6)},
                 cv=StratifiedKFold(3, shuffle=True, random_state=seed),
                 scoring="neg_log_loss",
-                max_iter=1000,
             ),
         )
     ),
