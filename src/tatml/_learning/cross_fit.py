@@ -40,9 +40,6 @@ LEAST_HELD_OUT = 20  # pairs of each kind inside all folds that can judge a thre
 PAIR_FOLDS = (5, 3, 2)  # folds of the samples of given pairs, more of them first
 ENOUGH_HELD_OUT = 900  # held-out pairs that are enough: no metric is learnt for further parts
 MOST_FITTED = 3  # parts for which a metric is learnt
-# With midpoints, whose log-likelihood ratio has a slope as well, two parts at least: on 15 datasets
-# of the choosing half the log loss is .003 lower, for a fifth more time.
-FEWEST_OF_MIDPOINTS = 2
 # Factors of a threshold are tried first between 0.4 and 2.5, and beyond if the best is at an end.
 N_STEPS = 60
 FACTORS = np.geomspace(0.4, 2.5, 2 * N_STEPS + 1)
@@ -288,11 +285,11 @@ def area_under_roc(distances: Doubles, similar: NDArray[np.bool_]) -> float:
     return float(np.mean(smaller) / (2 * len(near)))
 
 
-def enough_parts(parts: Sequence[HeldOutPairs], fewest: int = 1) -> Sequence[HeldOutPairs]:
-    """Return as many of the parts as a threshold needs, the `fewest` or more."""
-    before = np.cumsum([0, *(len(part.pairs) for part in parts[:-1])])
-    n_enough = int(np.sum(before < ENOUGH_HELD_OUT))
-    return parts[: min(max(fewest, n_enough), MOST_FITTED)]
+def enough_parts(parts: Sequence[HeldOutPairs]) -> Sequence[HeldOutPairs]:
+    """Return as many of the parts as a threshold needs."""
+    sizes = [len(part.pairs) for part in parts]
+    enough = [part for k, part in enumerate(parts) if sum(sizes[:k]) < ENOUGH_HELD_OUT]
+    return enough[:MOST_FITTED]
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,7 +349,7 @@ def cross_fit(
     if metric.result is not None and metric.result.status is Status.INTERRUPTED:
         return metric, []
     fitted = []
-    for part in enough_parts(parts, FEWEST_OF_MIDPOINTS if metric.has_midpoint else 1):
+    for part in enough_parts(parts):
         known = part.select_known(pairs)
         known = thin_out(known, PAIR_STEP, PART_PAIRS) if thins else known
         if known.similar.all() or not known.similar.any():
