@@ -107,6 +107,37 @@ def test_fit_is_the_estimator(train, model, arguments, estimator):
     assert_array_equal(saved.components_, estimator.components_, err_msg=arguments)
 
 
+def test_scores_of_pairs_are_those_of_the_estimator(train, test, model, tmp_path, capsys):
+    fit = ["fit", train, "--out", model, "--set", "midpoint=True", *FEW_ARGUMENTS, "--json"]
+    assert run(*fit) == 0
+    expected = TATML(midpoint=True, random_state=0, **FEW).fit(WINE.data[TRAIN], WINE.target[TRAIN])
+    facts = printed_json(capsys)
+    assert (facts["threshold"], facts["compared"]) == (expected.threshold_, "minus score")
+    assert run("evaluate", model, test) == 0
+    shown = capsys.readouterr().out
+    assert "minus scores below it mean: same" in shown
+    assert "--train" not in shown  # there are no neighbours
+    index, similar = wine_pairs(TEST)
+    pairs, answers = write_pairs(tmp_path / "pairs.csv", index, similar), tmp_path / "answers.csv"
+    assert run("predict", model, test, "--pairs", pairs, "--out", answers) == 0
+    rows, scores = read_csv(answers), expected.pair_score(index, WINE.data[TEST])
+    assert_array_equal([float(row["score"]) for row in rows], scores)
+    answered = np.array([row["similar"] == "same" for row in rows])
+    assert_array_equal(answered, scores > -expected.threshold_)
+    capsys.readouterr()
+    assert run("evaluate", model, test, "--pairs", answers) == 0  # answers are pairs again
+
+
+@pytest.mark.parametrize("arguments", [["evaluate", "--train"], ["predict", "--train"]])
+def test_a_score_finds_no_neighbours(train, test, model, capsys, arguments):
+    assert run("fit", train, "--out", model, "--set", "midpoint=True", *FEW_ARGUMENTS) == 0
+    assert "--train" not in capsys.readouterr().out
+    assert run(arguments[0], model, test, *arguments[1:], train) == 1
+    error = capsys.readouterr().err
+    assert "TATML, with a midpoint: evaluate without --train" in error
+    assert error.count("\n") == 1
+
+
 def test_classes_of_two_files_are_compared_as_numbers(model, tmp_path, capsys):
     """1 and 1.0 are the same class, whichever file has which."""
     train, test = tmp_path / "train.npz", tmp_path / "test.npz"

@@ -327,6 +327,7 @@ def test_the_threshold_is_where_both_kinds_are_equally_likely(make, kind):
     assert model.same_rate_ == 0.5
     assert_allclose(model.pair_probability(index, X), 1 / (1 + np.exp(-ratio)), rtol=1e-12)
     assert_array_equal(model.predict_pairs(index, X) > 0, ratio > 0)
+    assert model.threshold_ == model.b0_ + model.threshold_shift_ != model.b0_
     assert not hasattr(model, "threshold_factor_")
 
 
@@ -471,7 +472,11 @@ def test_the_interval_of_the_threshold():
     assert found.low < model.threshold_ < found.high
     joint = threshold_interval(fitted(threshold="joint"), X, y, n_resamples=4, random_state=0)
     assert joint.low < joint.high
-    for other in (fitted(threshold=-0.5), clone_of(model).set_threshold(0.1)):
+    index, labels = pairs_of()
+    calibrated = clone_of(model).calibrate_probability(index, labels, X=X)
+    again = threshold_interval(calibrated, X, y, n_resamples=10, random_state=0)
+    assert_array_equal(again.distribution, found.distribution)  # the threshold is still that of fit
+    for other in (fitted(threshold=-0.5), calibrated.set_threshold(0.1)):
         with pytest.raises(ValueError, match="whose threshold was learnt in fit"):
             threshold_interval(other, X, y, n_resamples=4)
 
@@ -808,13 +813,17 @@ def test_new_classes_judge_by_held_out_classes(midpoint, monkeypatch):
 
 @pytest.mark.parametrize("n_classes", [4, 6, 15])
 def test_few_held_out_classes_move_the_threshold_less(n_classes, monkeypatch):
-    """By the share k/(k + 5) of the correction for k classes; of its logarithm for distances."""
+    """By the share k/(k + 5) of the correction for k classes; of its logarithm for distances.
+
+    The log-likelihood ratio is this share as steep.
+    """
     monkeypatch.setattr(cross_fit, "fit_log_likelihood_ratio", lambda *_: np.array([0.3, 2.0]))
     monkeypatch.setattr(cross_fit, "find_threshold_factor", lambda *_: 1.7)
     (X, y), share = samples(n_classes=n_classes), n_classes / (n_classes + 5)
     model = TATML(midpoint=True, new_classes=True, random_state=0).fit(X, y)
     assert model.threshold_ == pytest.approx(model.b0_ + share * 0.15, rel=1e-12)
-    assert model.likelihood_ratio_[1] == 2.0
+    expected = 2 * share * np.array([model.threshold_, 1.0])
+    assert_allclose(model.likelihood_ratio_, expected, rtol=1e-12)
     of_distances = TATML(new_classes=True, random_state=0).fit(X, y)
     assert of_distances.threshold_factor_ == pytest.approx(1.7**share)
 
@@ -837,6 +846,15 @@ def test_with_a_midpoint_new_classes_change_the_prior_of_the_sums(monkeypatch):
     assert_allclose(one.prior_[0], other.prior_[0], rtol=1e-10)  # of the differences
     assert np.max(np.abs(one.prior_[1] - other.prior_[1])) > 1e-3 * np.max(one.prior_[1])
     assert abs(one.threshold_ - other.threshold_) > 1e-3  # κ
+
+
+def test_flags_may_be_those_of_numpy():
+    X, y = samples()
+    given, flags = {"threshold": -0.5, "random_state": 0}, (np.True_, 1)
+    models = [TATML(midpoint=flag, **given).fit(X, y) for flag in flags]
+    assert [model.threshold_ for model in models] == [-0.5, -0.5]
+    with pytest.raises(TypeError, match="midpoint: expected True or False, got 'yes'"):
+        TATML(midpoint="yes", **given).fit(X, y)
 
 
 def test_pairs_without_labels_are_of_new_classes():

@@ -11,6 +11,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from tatml import Euclidean, PairThreshold
 from tatml._verification.calibration import equal_error_rate
 from tatml._verification.probabilities import fit_log_likelihood_ratio
+from tatml.inspection import threshold_interval
 from tatml.io import load_model, save_model
 from tatml.plotting import DetDisplay, ErrorRateDisplay, PairDistanceDisplay, ReliabilityDisplay
 from tatml.verification import error_rates, report
@@ -243,7 +244,7 @@ def test_the_threshold_of_values_of_any_sign_moves_with_them(class_weight, mappe
     assert_array_equal(other.predict(moved), judge.predict(q))
     expected = factor * judge.threshold_ + (moved - factor * q)[0]
     assert_allclose(other.threshold_, expected, rtol=1e-6, atol=1e-6 * factor)
-    assert not hasattr(judge, "b0_")
+    assert judge.b0_ == judge.threshold_
 
 
 def test_the_threshold_is_where_a_regression_finds_both_kinds_equally_likely():
@@ -292,8 +293,18 @@ def test_a_refit_to_distances_has_squares_again():
         judge.set_threshold(-0.7)
     with pytest.raises(ValueError, match=r"pairs: expected finite distances of at least 0, got -1"):
         judge.predict([-1.0])
-    judge.fit(q, y)
-    assert not hasattr(judge, "b0_")
+    assert (judge.fit(q, y).any_sign_, judge.b0_) == (True, judge.threshold_)
+
+
+def test_the_interval_of_the_threshold_of_values_of_any_sign():
+    q, y = known_pairs(11)
+    judge = precomputed(q, y).calibrate_probability(q, y)
+    found = threshold_interval(judge, q, y, n_resamples=20, random_state=0)
+    assert found.low < judge.threshold_ == found.value < found.high
+    moved = threshold_interval(precomputed(q - 3, y), q - 3, y, n_resamples=20, random_state=0)
+    assert_allclose(moved.distribution, found.distribution - 3, rtol=1e-6)
+    with pytest.raises(ValueError, match="whose threshold was learnt in fit"):
+        threshold_interval(judge.set_threshold(-0.1), q, y)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,6 @@ RATES = (
     ("false_match", "false match", "dissimilar pairs judged similar"),
     ("false_non_match", "false non-match", "similar pairs judged dissimilar"),
 )
-THRESHOLD_NOTE = "distances below it mean: same"
 # Messages of the estimators that are about the data, not about a parameter.
 ABOUT_DATA = re.compile(r"(?:Input )?(X|y|pairs|groups|preprocessor)\b(?:: )?")
 
@@ -101,7 +100,7 @@ def fit(options: Namespace) -> None:
     print(f"{facts['estimator']} learnt from {_data_text(data)}")
     print_rows(_fit_rows(facts))
     print(f"Saved to {out}: {', '.join(model.metadata['holds'])}")
-    print(f"{_kept_text(facts['reveals'])} Next: {_next_command(out, data)}")
+    print(f"{_kept_text(facts['reveals'])} Next: {_next_command(out, data, estimator)}")
 
 
 def evaluate(options: Namespace) -> None:
@@ -121,6 +120,7 @@ def evaluate(options: Namespace) -> None:
         "estimator": type(model.estimator).__name__,
         "data": str(data.path),
         "threshold": float(model.estimator.threshold_),
+        "compared": _compared(model.estimator),
     }
     if options.train is not None:
         facts["knn"] = measure_neighbours(model, data, options)
@@ -140,7 +140,7 @@ def evaluate(options: Namespace) -> None:
     print(format_details(found))
     if out is not None:
         print(f"Saved to {out}")
-    if options.train is None and data.pairs is None:
+    if options.train is None and data.pairs is None and _has_distance(model.estimator):
         print(
             "To measure the accuracy of nearest neighbours, name the training data: --train TRAIN"
         )
@@ -314,6 +314,7 @@ def _fit_facts(estimator: Any, data: InputData) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "estimator": type(estimator).__name__,
         "threshold": float(estimator.threshold_),
+        "compared": _compared(estimator),
         "b0": float(estimator.b0_),
         "n_features": estimator.n_features_in_,
         "n_pairs": None if pairs is None else len(pairs),  # None: all pairs, too many to be listed
@@ -329,6 +330,20 @@ def _fit_facts(estimator: Any, data: InputData) -> dict[str, Any]:
     return facts
 
 
+def _has_distance(estimator: Any) -> bool:
+    """Return whether there is a distance, and no score of any sign in its place."""
+    return not estimator._signed_scores
+
+
+def _compared(estimator: Any) -> str:
+    """Return what is compared with the threshold."""
+    return "distance" if _has_distance(estimator) else "minus score"
+
+
+def _threshold_note(facts: dict[str, Any]) -> str:
+    return f"{facts['compared']}s below it mean: same"
+
+
 def _searched_names(candidates: Sequence[dict[str, Any]]) -> list[str]:
     """Return the parameters for which a search compared several values."""
     names = dict.fromkeys(name for tried in candidates for name in tried)
@@ -340,7 +355,7 @@ def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     notes = {name: "chosen" for name in facts.get("searched", ())}
     rows = [(name, format_value(value), notes.get(name, "")) for name, value in chosen.items()]
     rows += [
-        ("threshold", format_value(facts["threshold"]), THRESHOLD_NOTE),
+        ("threshold", format_value(facts["threshold"]), _threshold_note(facts)),
         ("number of pairs", "all" if facts["n_pairs"] is None else str(facts["n_pairs"]), ""),
     ]
     if "gap" in facts:
@@ -351,9 +366,10 @@ def _fit_rows(facts: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [*rows, ("seconds", f"{facts['seconds']:.2f}", "")]
 
 
-def _next_command(out: Path, data: InputData) -> str:
+def _next_command(out: Path, data: InputData, estimator: Any) -> str:
     if data.pairs is None:
-        return f"tatml evaluate {out} TEST --train {data.path}"
+        train = f" --train {data.path}" if _has_distance(estimator) else ""
+        return f"tatml evaluate {out} TEST{train}"
     return f"tatml evaluate {out} TEST" + ("" if data.X is None else " --pairs PAIRS")
 
 
@@ -361,12 +377,13 @@ def _next_command(out: Path, data: InputData) -> str:
 
 
 def _judge_pairs(estimator: Any, pairs: NDArray, X: InputSamples | None) -> dict[str, NDArray]:
-    """Return the columns of a table of distances and decisions."""
-    distances = estimator.pair_distance(pairs, X)
+    """Return the columns of a table of distances, or of scores, and decisions."""
+    scores = estimator.pair_score(pairs, X)
     same = estimator.predict_pairs(pairs, X) > 0
-    table = {"distance": distances, "similar": np.where(same, "same", "different")}
+    table = {"distance": -scores} if _has_distance(estimator) else {"score": scores}
+    table["similar"] = np.where(same, "same", "different")
     if X is None:
-        return {"pair": np.arange(len(distances))} | table
+        return {"pair": np.arange(len(scores))} | table
     return {"first": pairs[:, 0], "second": pairs[:, 1]} | table
 
 
@@ -436,10 +453,11 @@ def embed_file(estimator: Any, data: InputData) -> NDArray[np.float64]:
     if data.X is None:
         raise ValueError(f"{data.path}: expected samples, X, got pairs of samples only")
     if not hasattr(estimator, "transform"):
-        raise ValueError(
-            f"model: expected one that learns a metric, got {type(estimator).__name__}, which "
-            "learns only a threshold and embeds no samples"
-        )
+        what = "which learns only a threshold and embeds no samples"
+        if hasattr(estimator, "sum_factors_"):
+            what = "with a midpoint: evaluate without --train, or predict --pairs"
+        name = type(estimator).__name__
+        raise ValueError(f"model: expected one that learns a metric, got {name}, {what}")
     with data_errors(data):
         return np.asarray(estimator.transform(data.X))  # a data frame after set_output
 
@@ -558,7 +576,7 @@ def evaluation_rows(facts: dict[str, Any]) -> list[TextRow]:
         rows.append(_rate_row(f"{knn['k']}-NN accuracy", knn, knn["accuracy"], note))
     kind = "drawn from the labels" if pairs["drawn"] else "as given"
     rows += [
-        ("threshold", format_value(facts["threshold"]), THRESHOLD_NOTE),
+        ("threshold", format_value(facts["threshold"]), _threshold_note(facts)),
         ("pairs", str(pairs["n_pairs"]), f"{kind}, {pairs['n_similar']} of them similar"),
         ("AUC", f"{pairs['auc']:.4f}", ""),
         ("equal error rate", f"{pairs['equal_error_rate']:.4f}", ""),
@@ -577,7 +595,11 @@ def format_value(value: Any) -> str:
 
     >>> format_value(0.123456789), format_value("within"), format_value([[1.0, 0.0], [0.0, 1.0]])
     ('0.123457', 'within', 'as given')
+    >>> format_value(True), format_value(None)
+    ('True', 'None')
     """
+    if value is None or isinstance(value, bool):
+        return str(value)
     if hasattr(value, "__len__"):
         return value if isinstance(value, str) else "as given"
     return f"{value:.6g}"

@@ -30,6 +30,7 @@ from .._validation import (
     check_choice,
     check_count,
     check_finite,
+    check_flag,
     check_not_negative,
     check_positive,
     check_share,
@@ -106,8 +107,6 @@ def _required(estimator: Any, parameters: Sequence[str]) -> set[str]:
         names.add("factors_" if "factors_" in state else "components_")
     if "result_" in names and type(state.get("result_")) is not SpanResult:  # else it is too large
         names.add("prior_")
-    if getattr(estimator, "metric", None) == "precomputed":  # values of any sign have no b0
-        names.discard("b0_")
     if not getattr(estimator, "_learns_threshold", True):
         names -= {"threshold_", "b0_"}
     return names | set(CALIBRATED if state.keys() & set(CALIBRATED) else ())
@@ -344,6 +343,7 @@ BLOCK_MAP = parts_of(
     BlockMap, center=VECTOR, scale=VECTOR, means=VECTOR, projection=MATRIX, gamma=check_positive
 )
 ATTRIBUTES: dict[str, Check] = {
+    "any_sign_": check_flag,
     "C_": check_positive,
     "b0_": check_finite,
     "block_names_in_": partial(check_type, tuple),
@@ -391,6 +391,7 @@ ATTRIBUTES: dict[str, Check] = {
     "sum_factors_": partial(check_list, _check_factor),
     "threshold_": check_finite,
     "threshold_factor_": check_positive,
+    "threshold_shift_": check_finite,
     CENTER: partial(check_list, MATRIX),
     N_SAMPLES: check_count,
 }

@@ -60,8 +60,10 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
     threshold_ : float
         The threshold, in the units of the distance.
     b0_ : float
-        The threshold in squared units: b0 = threshold_² / √(γ_s γ_d). Not set for values of any
-        sign.
+        The threshold in squared units: b0 = threshold_² / √(γ_s γ_d). For values of any sign, the
+        threshold itself.
+    any_sign_ : bool
+        Whether precomputed values in fit were negative, so that they are no distances.
     likelihood_ratio_, same_rate_
         See `TATMLPairs`.
     n_features_in_, block_shapes_
@@ -114,9 +116,10 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
             index = np.zeros((len(distances), 2), dtype=np.intp)
             chosen = make_labelled_pairs(index, y, parameters.class_weight, sample_weight)
             self.classes_, self.pair_weights_ = CLASSES.copy(), chosen.weights
-            self._forget("b0_")
-            if np.any(distances < 0):
-                self.threshold_ = _threshold_of_any_sign(distances, chosen, parameters)
+            self.any_sign_ = bool(np.any(distances < 0))
+            if self.any_sign_:
+                self.b0_ = _threshold_of_any_sign(distances, chosen, parameters)
+                self.threshold_ = self.b0_
             else:
                 margin, centre = parameters.margin, parameters.threshold_prior
                 mu0 = None if centre is None else b0_of(centre, margin)
@@ -129,7 +132,7 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
 
     @property
     def _signed_scores(self) -> bool:
-        return "threshold_" in vars(self) and "b0_" not in vars(self)
+        return getattr(self, "any_sign_", False)
 
     def pair_distance(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         """Return the distance of each pair by `metric`, or its precomputed value, (n_pairs,).

@@ -68,7 +68,7 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
     ValueError: tol: expected a positive number, got 0
     """
     checks = checks_of(type(estimator))  # type: ignore[arg-type]  # classes are hashable
-    if "midpoint" in checks and estimator.midpoint is True:
+    if "midpoint" in checks and check_flag("midpoint", estimator.midpoint):
         checks = checks | OF_ANY_SIGN
     settings = {name: check(name, getattr(estimator, name)) for name, check in checks.items()}
     if "param_grid" in settings:

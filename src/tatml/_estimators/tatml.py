@@ -87,7 +87,8 @@ class TATML(LabelEstimator):
         Whether the pairs to judge will be of classes that `fit` has not seen, such as persons. Then
         thresholds and choices are judged on held-out classes, and few classes move a threshold only
         a part of the way; with fewer than four classes, and by default, on held-out samples of all
-        classes. With a midpoint, the prior is also another one.
+        classes. With a midpoint, the prior is also another one, and probabilities are closer to 0.5
+        the fewer the classes are.
     prior : str, or list of M arrays of shape (n_m, n_m), default="discriminant"
         The metric that the learnt one stays close to (W0).
 
@@ -174,6 +175,8 @@ class TATML(LabelEstimator):
     threshold_factor_ : float
         The factor that suits held-out pairs best; 1 unless ``threshold="auto"``, or if the classes
         are too small to hold out pairs of both kinds. Not with a midpoint.
+    threshold_shift_ : float
+        With a midpoint, what held-out pairs add to `b0_`: `threshold_` is the sum of both.
     b0_ : float
         The threshold that was learnt with the metric, in the paper's squared units; with a midpoint
         in those of `threshold_`.

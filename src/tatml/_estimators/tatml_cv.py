@@ -203,7 +203,7 @@ class TATMLCV(LabelEstimator):
         Of the final fit; see `TATML`.
     prior_units_, kernel_map_, block_shapes_, n_iter_
         Of the final fit; see `TATML`.
-    factors_, sum_factors_, midpoint_, likelihood_ratio_, same_rate_
+    factors_, sum_factors_, midpoint_, threshold_shift_, likelihood_ratio_, same_rate_
         Of the final fit, if it has a midpoint; see `TATML`. Then `components_` is not set.
 
     See Also

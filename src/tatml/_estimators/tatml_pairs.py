@@ -108,9 +108,9 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
     midpoint_ : list of M arrays of shape (n, n')
         With a midpoint, the mean of the distinct samples of the pairs, and what learning adds to
         it; see `TATML`.
-    components_, threshold_, threshold_factor_, b0_, result_, prior_, prior_units_, kernel_map_
+    components_, threshold_, threshold_factor_, threshold_shift_, b0_, result_, prior_
         See `TATML`.
-    block_shapes_, n_iter_, n_features_in_
+    prior_units_, kernel_map_, block_shapes_, n_iter_, n_features_in_
         See `TATML`.
 
     See Also

@@ -31,7 +31,9 @@ from .priors import Units, WithinClasses, has_units, pair_weights, within_classe
 from .samples import KernelSettings, host_if_wide
 from .task import Settings
 
-TRUSTED_CLASSES = 5  # with so many classes, half of a correction by held-out classes is made
+# With so many classes, half of a correction by held-out classes is made, and the log-likelihood
+# ratio is half as steep: on seven datasets of the choosing half its log loss is .60, else .90.
+TRUSTED_CLASSES = 5
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
 SAMPLES_PER_COLUMN = 5  # that unshrunk scatters need
@@ -343,8 +345,9 @@ def cross_fit(
     of a part from the pairs that lie in it; with `thins`, from some of these where many remain. A
     part with pairs of one kind only is left out, and one that does not allow the fit: a block may
     be constant in it. After an interrupt, the threshold stays. A `trust` below 1 makes only that
-    share of the correction (of the logarithm of the factor). Returns what was learnt from the
-    parts, too.
+    share of the correction (of the logarithm of the factor), and multiplies the log-likelihood
+    ratio, which is too steep if few classes are held out. Returns what was learnt from the parts,
+    too.
     """
     if metric.result is not None and metric.result.status is Status.INTERRUPTED:
         return metric, []
@@ -367,11 +370,13 @@ def cross_fit(
         return metric.with_factor(find_threshold_factor(held_out) ** trust), fitted
     ratio = fit_log_likelihood_ratio(held_out.values, held_out.similar, held_out.weights)
     intercept, slope = map(float, ratio)
-    return metric.with_likelihood_ratio(trust * intercept, slope) if slope > 0 else metric, fitted
+    if slope > 0:
+        metric = metric.with_likelihood_ratio(trust**2 * intercept, trust * slope)
+    return metric, fitted
 
 
 def trust_in_classes(n_classes: int) -> float:
-    """Return how far a threshold for new classes follows held-out classes: less if they are few."""
+    """Return how far to trust what held-out classes say of new ones: less if they are few."""
     return n_classes / (n_classes + TRUSTED_CLASSES)
 
 

@@ -170,7 +170,7 @@ def learn(task: Task, settings: Settings) -> Metric:
     assert metric.result is not None
     b0 = learnt_b0(metric.result)
     if settings.midpoint:
-        return replace(metric, b0=b0, threshold=b0, pairs=pairs)
+        return replace(metric, b0=b0, threshold=b0, threshold_shift=0.0, pairs=pairs)
     if settings.n_components is not None and problem.learns_threshold:  # then pairs are listed
         squared = to_numpy(metric.distances(task.blocks, pairs.index)) ** 2
         strength = problem.c0 / float(problem.xp.sum(problem.pairs.loss.weight))

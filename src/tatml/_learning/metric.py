@@ -58,6 +58,8 @@ class Metric:
         The threshold in squared units, in those of the distance, and the factor between the second
         and the threshold that belongs to b0. With midpoints, the first two are in units of q, and
         there is no factor.
+    threshold_shift : float, optional
+        With midpoints, what held-out pairs add to b0: the threshold is the sum of both.
     likelihood_ratio : array([a, s]), optional
         With midpoints: a − s q is the log-likelihood ratio of new pairs.
     pairs : Pairs or AllPairs, optional
@@ -76,6 +78,7 @@ class Metric:
     b0: float | None = None
     threshold: float | None = None
     threshold_factor: float | None = None
+    threshold_shift: float | None = None
     likelihood_ratio: Doubles | None = None
     pairs: Pairs | AllPairs | None = None
     units: Units | None = None
@@ -172,8 +175,10 @@ class Metric:
         It is zero at the new threshold.
         """
         assert self.threshold is not None
-        a = intercept + slope * self.threshold
-        return replace(self, threshold=a / slope, likelihood_ratio=np.array([a, slope]))
+        shift = intercept / slope
+        threshold = self.threshold + shift
+        ratio = np.array([slope * threshold, slope])
+        return replace(self, threshold=threshold, threshold_shift=shift, likelihood_ratio=ratio)
 
 
 def means_of(blocks: Blocks, n_images: int = 0) -> Center:

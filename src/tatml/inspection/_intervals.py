@@ -133,9 +133,9 @@ def _fit_threshold(model: Any, data: tuple) -> float:
 def _check_learnt(estimator: Any) -> None:
     """Raise an error unless the threshold is the one that fit learnt."""
     check_has(estimator, "margin")
-    b0, ratio = getattr(estimator, "b0_", np.nan), getattr(estimator, "likelihood_ratio_", None)
+    b0 = getattr(estimator, "b0_", np.nan)
     if getattr(estimator, "_signed_scores", False):
-        learnt = b0 if ratio is None or not ratio[1] else ratio[0] / ratio[1]
+        learnt = b0 + getattr(estimator, "threshold_shift_", 0.0)
     else:
         learnt = threshold_of(b0, estimator.margin)
         learnt *= getattr(estimator, "threshold_factor_", 1.0)
