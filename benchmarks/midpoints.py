@@ -33,9 +33,9 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegressionCV
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from study import paired, save_study
@@ -43,10 +43,12 @@ from study_data import add_half_options, as_table, chosen_names, load_some, open
 from study_scores import halves, held_out_pairs
 
 import tatml
-from tatml import PairThreshold
+from tatml import Blocks, PairThreshold
 from tatml._learning import cross_fit
-from tatml._learning.labelled import make_pair_folds
+from tatml._learning.labelled import LabelledSamples, folds_of
+from tatml._learning.task import Settings
 from tatml._verification.calibration import equal_error_rate
+from tatml._verification.probabilities import fit_log_likelihood_ratio
 
 SCORES = ("AUC", "at threshold", "EER", "FNMR", "log loss", "isotonic", "seconds")
 LOWER_IS_BETTER = SCORES[2:]
@@ -59,19 +61,31 @@ FEWEST_CLASSES = 6  # of a dataset whose classes are divided
 
 
 class Judge(BaseEstimator):
-    """A score of pairs; its threshold is the best one for pairs of cross-validation."""
+    """A score of pairs; its threshold is the best one for pairs of cross-validation.
+
+    A logistic regression on the same scores gives the log-likelihood ratio. Where classes are
+    divided, the folds are of classes.
+    """
+
+    new_classes = False
+
+    def folds(self, y):
+        samples = LabelledSamples(Blocks(np.zeros((len(y), 1))), y, None)
+        return folds_of(samples, Settings(new_classes=self.new_classes))
 
     def fit(self, X, y):
-        X, y = as_table(X), np.asarray(y)
+        X, y = as_table(X), np.unique(y, return_inverse=True)[1]
         scores, similar = [], []
-        for train, test in make_pair_folds(y, None):
+        for train, test in self.folds(y):
             self.learn(X[train], y[train])
             index, same = held_out_pairs(y[test], seed=0)
             scores.append(self.score(index, X[test]))
             similar.append(same)
-        self.threshold = -np.inf
+        self.threshold, self.ratio = -np.inf, None
         if scores:
-            self.threshold = best_threshold(np.concatenate(scores), np.concatenate(similar))
+            scores, similar = np.concatenate(scores), np.concatenate(similar)
+            self.threshold = best_threshold(scores, similar)
+            self.ratio = fit_log_likelihood_ratio(-scores, similar, np.ones(len(scores)))
         self.learn(X, y)
         return self
 
@@ -119,7 +133,7 @@ class Shrunk(Judge):
         X, best = as_table(X), -1.0
         for shrinkage in SHRINKAGES:
             self.shrinkage, areas = shrinkage, []
-            for train, test in make_pair_folds(y, None):
+            for train, test in self.folds(np.unique(y, return_inverse=True)[1]):
                 self.learn(X[train], y[train])
                 index, same = held_out_pairs(y[test], seed=0)
                 areas.append(roc_auc_score(same, self.score(index, X[test])))
@@ -152,11 +166,11 @@ class PLDA(Shrunk):
         self.scaler = StandardScaler().fit(X)
         self.mean, between, within = scatters(self.scaler.transform(X), y, self.shrinkage)
         values, self.axes = scipy.linalg.eigh(between, within)
-        self.ratio = np.maximum(values, 0)
+        self.psi = np.maximum(values, 0)
 
     def score(self, index, X):
         rows = (self.scaler.transform(as_table(X)) - self.mean) @ self.axes
-        total, b = 1 + self.ratio, self.ratio
+        total, b = 1 + self.psi, self.psi
         determinant = total**2 - b**2
         constant = np.sum(np.log(total) - np.log(determinant) / 2)
         x, y = rows[index[:, 0]], rows[index[:, 1]]
@@ -179,7 +193,10 @@ class Posteriors(Judge):
 
 
 class Learnt(BaseEstimator):
-    """An estimator of tatml, with the cross-fitted scores that its ratio was fitted to."""
+    """An estimator of tatml, with the cross-fitted scores that its ratio was fitted to.
+
+    Distances have no such ratio.
+    """
 
     def __init__(self, estimator):
         self.estimator = estimator
@@ -197,6 +214,7 @@ class Learnt(BaseEstimator):
         finally:
             cross_fit.fit_log_likelihood_ratio = fit_ratio
         self.threshold, self.isotonic = -self.estimator.threshold_, None
+        self.ratio = getattr(self.estimator, "likelihood_ratio_", None)
         if seen:
             values, similar, weights = seen[-1]
             self.isotonic = isotonic_ratio(values, similar, weights)
@@ -222,11 +240,11 @@ METHODS = {
     "logistic posteriors": lambda seed: Posteriors(
         make_pipeline(
             StandardScaler(),
-            LogisticRegressionCV(
-                Cs=np.logspace(-3, 2, 6),
+            GridSearchCV(
+                LogisticRegression(max_iter=1000),
+                {"C": np.logspace(-3, 2, 6)},
                 cv=StratifiedKFold(3, shuffle=True, random_state=seed),
                 scoring="neg_log_loss",
-                max_iter=1000,
             ),
         )
     ),
@@ -236,10 +254,12 @@ METHODS = {
 }
 
 
-def make_judge(text, seed):
+def make_judge(text, seed, new_classes=False):
     """Return a named method, or that of an expression like "TATML(midpoint=True)"."""
     if text in METHODS:
-        return METHODS[text](seed)
+        judge = METHODS[text](seed)
+        judge.new_classes = new_classes
+        return judge
     names = {name: getattr(tatml, name) for name in tatml.__all__}
     names["KernelMap"] = tatml.features.KernelMap
     return Learnt(eval(text, names).set_params(random_state=seed))
@@ -267,12 +287,11 @@ def score_split(model, parts, seed):
         "isotonic": np.nan,
         "seconds": seconds,
     }
-    fitted = getattr(model, "estimator", None)
-    if fitted is not None and hasattr(fitted, "likelihood_ratio_"):
-        ratio = fitted.pair_log_likelihood_ratio(index, X_new)
+    if model.ratio is not None:
+        ratio = model.ratio[0] + model.ratio[1] * found
         values["log loss"] = float(np.mean(np.logaddexp(0, np.where(similar, -ratio, ratio))))
-        if model.isotonic is not None:
-            values["isotonic"] = log_loss(similar, model.isotonic(-found - fitted.b0_))
+    if getattr(model, "isotonic", None) is not None:
+        values["isotonic"] = log_loss(similar, model.isotonic(-found - model.estimator.b0_))
     return values
 
 
@@ -318,7 +337,7 @@ def score_set(name, method, repeats, matrix, new_classes):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 parts = [(X[part], y[part]) for part in split]
-                rows.append(score_split(make_judge(method, seed), parts, seed))
+                rows.append(score_split(make_judge(method, seed, new_classes), parts, seed))
         except Exception as failure:  # a method that fails on a dataset is a result
             error = repr(failure)[:300]
             rows.append(dict.fromkeys(SCORES, np.nan))
