@@ -333,6 +333,12 @@ WORDS = {
         {"midpoint": True, "prior": "auto"},
     )
     + together(
+        SOLVED_AS,
+        Value,
+        r"prior: expected matrices of shapes \[\(3, 3\), \(3, 3\)\], got \[\(3, 3\)\]",
+        {"midpoint": True, "prior": np.eye(3)},
+    )
+    + together(
         "TATML.fit",
         Value,
         "pairs: expected 'random' or 'all' with midpoint=True",
@@ -404,7 +410,7 @@ def bad_start(error: type, words: str, L: Any, b0: Any = 1.0) -> list[Refusal]:
 MATRICES = {
     "prior": of("prior", WITH_PRIOR, Type, "expected a list of matrices, got", 3, HostileRepr())
     + of("prior", "learn_metric", Type, "expected a list of matrices, got 'eye'", "eye")
-    + of("prior", WITH_PRIOR, Value, r"expected matrices of shapes \[\(3, 3\)\], got", np.eye(4))
+    + of("prior", WITH_PRIOR, Value, r"expected .*\[\(3, 3\)\], got \[\(4, 4\)\]", np.eye(4))
     + of("prior", WITH_PRIOR, Value, r"expected matrices .*got \[\(3, 3\), ", [np.eye(3)] * 2)
     + of("prior", WITH_PRIOR, Value, INDEFINITE, -np.eye(3), np.diag([1.0, 0, 1]))
     + of("prior", WITH_PRIOR, Value, INDEFINITE, CROSSED)

@@ -854,7 +854,7 @@ def test_flags_may_be_those_of_numpy():
     models = [TATML(midpoint=flag, **given).fit(X, y) for flag in flags]
     assert [model.threshold_ for model in models] == [-0.5, -0.5]
     with pytest.raises(TypeError, match="midpoint: expected True or False, got 'yes'"):
-        TATML(midpoint="yes", **given).fit(X, y)
+        TATML(midpoint="yes").fit(X, y)
 
 
 def test_pairs_without_labels_are_of_new_classes():

@@ -57,6 +57,13 @@ def test_units_and_the_origin_do_not_matter():
     assert_allclose(LengthNormalizer().fit_transform(other), LengthNormalizer().fit_transform(X))
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_squares_neither_overflow_nor_vanish(unit):
+    X = samples()
+    found = LengthNormalizer().fit_transform(unit * X)
+    assert_allclose(found, LengthNormalizer().fit_transform(X), rtol=1e-9)
+
+
 def test_vectors_at_the_mean_become_zero():
     X = samples()
     normalizer = LengthNormalizer().fit(X)

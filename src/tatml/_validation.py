@@ -149,9 +149,14 @@ def check_rate(name: str, value: Any, needed: bool, strategy: str) -> None:
     check_share(name, value)
 
 
+def is_flag(value: Any) -> bool:
+    """Return whether a value is a bool of Python or NumPy, or an integer."""
+    return isinstance(value, Integral | np.bool_)
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Return a bool, from a bool of Python or NumPy or from an integer."""
-    if not isinstance(value, Integral | np.bool_):
+    if not is_flag(value):
         raise TypeError(f"{name}: expected True or False, got {shown(value)}")
     return bool(value)
 

@@ -401,7 +401,8 @@ def check_prior(
     the memory of the host are accepted. `dtype` is the precision of the computation, which limits
     the entries.
     """
-    if len(sizes) == 1 and _shape_of(prior) == (sizes[0], sizes[0]):
+    shape = _shape_of(prior)
+    if shape is not None and len(shape) == 2 and shape[0] == shape[1]:
         prior = [prior]
     matrices = _as_square(prior, sizes, "prior", like, from_host)
     largest = LARGEST_PRIOR[dtype]

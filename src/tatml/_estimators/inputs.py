@@ -396,7 +396,7 @@ def _wrong_tuples(array: NDArray, name: str, preprocessor: Any) -> str:
     if array.ndim == 2 and preprocessor is None:
         hint = f"; index {name} need a preprocessor"
         if name == "pairs":
-            hint += ", or X in a method that has it (pair_distance)"
+            hint += ", or X in a method that has it (pair_score)"
     return f"{name}: expected an array of shape {expected}, got shape {array.shape}{hint}"
 
 

@@ -41,6 +41,7 @@ from .._validation import (
     check_random,
     check_share,
     check_two,
+    is_flag,
 )
 from ..features._kernel_map import KERNELS, KernelMap
 
@@ -68,7 +69,7 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
     ValueError: tol: expected a positive number, got 0
     """
     checks = checks_of(type(estimator))  # type: ignore[arg-type]  # classes are hashable
-    if "midpoint" in checks and check_flag("midpoint", estimator.midpoint):
+    if "midpoint" in checks and is_flag(estimator.midpoint) and estimator.midpoint:
         checks = checks | OF_ANY_SIGN
     settings = {name: check(name, getattr(estimator, name)) for name, check in checks.items()}
     if "param_grid" in settings:

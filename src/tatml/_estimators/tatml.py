@@ -107,9 +107,8 @@ class TATML(LabelEstimator):
 
         With a midpoint, "discriminant" is probabilistic linear discriminant analysis (the
         two-covariance model), and no other word is possible. Without, every named prior except
-        "identity" is scaled to the data: the mean squared distance of the
-        pairs is 1 in each block. Then multiplying X by a number changes neither the learnt
-        distances nor the threshold.
+        "identity" is scaled to the data: the mean squared distance of the pairs is 1 in each block.
+        Then multiplying X by a number changes neither the learnt distances nor the threshold.
     pairs : {"random", "neighbors", "all"}, default="random"
         How pairs are drawn.
 
@@ -145,8 +144,8 @@ class TATML(LabelEstimator):
         and `pair_distance` clip nothing.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block: the leading principal axes of the embedded
-        samples. None keeps all. A learnt threshold is then fitted to the reduced distances. There
-        are none with a midpoint.
+        samples. None keeps all. A learnt threshold is then fitted to the reduced distances. With a
+        midpoint it must be None.
     preprocessor : array, Blocks, callable or None, default=None
         Where to find the samples if X contains indices, or pairs are index pairs.
     solver : {"newton", "dykstra"}, Newton or Dykstra, default="newton"

@@ -171,7 +171,9 @@ class TATMLCV(LabelEstimator):
     cv : int, splitter or iterable of (train, test), default=5
         The folds. An int gives stratified folds without shuffling. With groups, it also keeps each
         group on one side of every split. If classes are too small for that many folds, there are
-        fewer, so that both sides of every split give similar and dissimilar pairs.
+        fewer, so that both sides of every split give similar and dissimilar pairs. These folds have
+        samples of all classes. If new classes will come (`new_classes` of `TATML`), hold out
+        classes, with ``cv=list(GroupKFold(3).split(X, y, groups=y))`` and ``scoring="auc"``.
     n_jobs : int or None, default=None
         Number of paths solved in parallel by joblib. There is one path per fold and combination of
         the parameters besides C.

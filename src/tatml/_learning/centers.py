@@ -77,6 +77,6 @@ def without_constants(found: Result, widths: Sequence[int]) -> tuple[Result, lis
     for lower, width in zip(found.L[M:], widths, strict=True):
         R, r, rho = lower[:-1, :-1], lower[-1, :-1], lower[-1, -1]
         shifts.append(-scipy.linalg.solve_triangular(R, r, lower=True, trans="T"))
-        constant += 4 * width * rho**2
+        constant += 4 * width * float(rho) ** 2
     factors = [lower[:-1, :-1] for lower in found.L]
     return replace(found, L=factors, b0=learnt_b0(found) + constant / M), shifts

@@ -96,8 +96,10 @@ class LengthNormalizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         table = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         self.mean_ = np.mean(table, axis=0, dtype=np.float64)
         centred = table - self.mean_
-        scale = np.sqrt(np.mean(centred**2, axis=0))
-        scale[np.ptp(table, axis=0) == 0] = 1.0
+        is_constant = np.ptp(table, axis=0) == 0
+        largest = np.where(is_constant, 1.0, np.max(np.abs(centred), axis=0))
+        scale = largest * np.sqrt(np.mean((centred / largest) ** 2, axis=0))  # without overflow
+        scale[is_constant] = 1.0
         self.whitening_ = _inverse_root(centred / scale) / scale[:, None]
         return self
 
