@@ -31,8 +31,9 @@ MODULES = [
 PUBLIC = {
     "tatml": """
         AllPairs Blocks Checkpoint Comparisons Compute Dykstra Euclidean GMML ITML Maz Newton PAPER
-        PairChunks PairThreshold Result Status TATML TATMLCV TATMLNeighbors TATMLPairs
-        TATMLQuadruplets         TATMLTriplets __version__ learn_metric pairs_from_chunks
+        PairChunks PairThreshold Result SoftNeighborsClassifier SoftNeighborsRegressor Status TATML
+        TATMLCV TATMLNeighbors TATMLPairs TATMLQuadruplets TATMLTriplets __version__ learn_metric
+        pairs_from_chunks
         datasets features inspection losses plotting solvers verification
     """,
     "tatml.datasets": """
@@ -254,6 +255,7 @@ FOREIGN = {
             "tags.input_tags.three_d_array",
             "tags.input_tags.two_d_array",
             "tags.requires_fit",
+            "tags.target_tags.multi_output",
             "tags.target_tags.required",
             "tags.transformer_tags.preserves_dtype",
         ),

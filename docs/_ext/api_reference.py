@@ -16,7 +16,8 @@ GROUPS = [
     (
         "Estimators",
         "tatml",
-        "TATML TATMLCV TATMLPairs TATMLTriplets TATMLQuadruplets TATMLNeighbors PairThreshold",
+        "TATML TATMLCV TATMLPairs TATMLTriplets TATMLQuadruplets TATMLNeighbors PairThreshold "
+        "SoftNeighborsClassifier SoftNeighborsRegressor",
     ),
     ("Methods to compare with", "tatml", "Euclidean Maz ITML GMML"),
     ("The function and its data", "tatml", "learn_metric Blocks pairs_from_chunks Comparisons"),

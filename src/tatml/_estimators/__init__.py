@@ -5,6 +5,7 @@ from .gmml import GMML
 from .itml import ITML
 from .maz import Maz
 from .pair_threshold import PairThreshold
+from .soft_neighbors import SoftNeighborsClassifier, SoftNeighborsRegressor
 from .tatml import PAPER, TATML
 from .tatml_comparisons import TATMLQuadruplets, TATMLTriplets
 from .tatml_cv import TATMLCV
@@ -20,6 +21,8 @@ __all__ = [
     "Euclidean",
     "Maz",
     "PairThreshold",
+    "SoftNeighborsClassifier",
+    "SoftNeighborsRegressor",
     "TATMLNeighbors",
     "TATMLPairs",
     "TATMLQuadruplets",
