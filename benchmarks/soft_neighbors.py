@@ -5,7 +5,8 @@
 
 Prints the log loss and the accuracy on the other halves of splits, after StandardScaler and after
 TATML, where the number of neighbours that KNeighborsClassifier counts is chosen by cross-validation
-on the training half, by the accuracy and by the log loss; then seconds for many samples.
+on the training half, by the accuracy and by the log loss; R² of numbers against
+KNeighborsRegressor; then seconds for many samples.
 """
 
 from __future__ import annotations
@@ -17,13 +18,26 @@ from time import perf_counter
 
 import numpy as np
 from common import describe_machine, timed
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_wine,
+    make_classification,
+    make_friedman1,
+)
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.model_selection import (
+    GridSearchCV,
+    ShuffleSplit,
+    StratifiedShuffleSplit,
+    cross_val_score,
+)
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from tatml import TATML, SoftNeighborsClassifier
+from tatml import TATML, SoftNeighborsClassifier, SoftNeighborsRegressor
 
 COUNTS = (1, 3, 5, 7, 10, 15, 20, 30, 50)
 
@@ -79,6 +93,29 @@ def print_row(title: str, rows: dict[str, np.ndarray]) -> None:
     print(title.ljust(28), *(f"{loss:8.3f} / {right:.3f}" for loss, right in rows.values()))
 
 
+def compare_numbers(n_splits: int) -> None:
+    """Print R² of means of neighbours after StandardScaler, where k and the weights are chosen."""
+    numbers = {
+        "diabetes": load_diabetes(return_X_y=True),
+        "friedman": make_friedman1(600, noise=1.0, random_state=0),
+    }
+    grid = {"n_neighbors": COUNTS, "weights": ["uniform", "distance"]}
+    for name, (X, y) in numbers.items():
+        scores = [
+            cross_val_score(
+                make_pipeline(StandardScaler(), model),
+                X,
+                y,
+                cv=ShuffleSplit(n_splits, test_size=0.5, random_state=0),
+            ).mean()
+            for model in (
+                SoftNeighborsRegressor(random_state=0),
+                GridSearchCV(KNeighborsRegressor(), grid, cv=5),
+            )
+        ]
+        print(f"{name}: R² {scores[0]:.3f} soft, {scores[1]:.3f} KNeighborsRegressor")
+
+
 def compare_times(n_samples: int, n_new: int) -> None:
     """Print seconds for n_samples × 20 numbers, and their ratio to KNeighborsClassifier."""
     rng = np.random.default_rng(0)
@@ -103,6 +140,7 @@ def main() -> None:
     print(describe_machine())
     warnings.simplefilter("ignore")  # searches with few samples per class
     compare_votes(1 if quick else 5)
+    compare_numbers(1 if quick else 10)
     compare_times(20_000 if quick else 100_000, 2_000 if quick else 10_000)
     if not quick:
         compare_times(100_000, 100_000)

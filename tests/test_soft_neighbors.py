@@ -53,10 +53,11 @@ def probabilities_of(x, X, y, k, t, pseudo, prior):
 @pytest.mark.parametrize("pseudo", [0.0, 0.3])
 @pytest.mark.parametrize(("k", "t"), [(1, 1.0), (7, 0.2), (7, 3.0), (60, 0.5), (12, np.inf)])
 def test_probabilities_are_those_of_the_formula(k, t, pseudo):
-    X, y = table()
+    X, y = table()[0], np.minimum(np.arange(60) % 5, 2)
     new = table(9, seed=1)[0]
     model = SoftNeighborsClassifier(k, temperature=t, pseudo_count=pseudo).fit(X, y)
-    expected = [probabilities_of(x, X, y, k, t, pseudo, np.full(3, 1 / 3)) for x in new]
+    assert_allclose(model.class_prior_, [0.2, 0.2, 0.6])
+    expected = [probabilities_of(x, X, y, k, t, pseudo, model.class_prior_) for x in new]
     assert_allclose(model.predict_proba(new), expected, atol=1e-12)
     assert_array_equal(model.predict(new), np.argmax(expected, axis=1))
     assert (model.n_neighbors_, model.temperature_, model.pseudo_count_) == (k, t, pseudo)
@@ -115,7 +116,7 @@ def loss_of_votes(X, y, k, t, pseudo):
         rest, labels = left_out(X, y, i)
         own.append(probabilities_of(x, rest, labels, k, t, pseudo, prior)[y[i]])
         totals.append(weights_of(x, rest, k, t).sum())
-    imagined = pseudo / len(prior) / (np.mean(totals) + pseudo)
+    imagined = pseudo / 3 / (np.mean(totals) + pseudo)
     return -np.mean(np.log([*own, imagined]))
 
 
@@ -195,6 +196,20 @@ def test_a_sample_is_left_out_among_more_duplicates_than_neighbours():
     _, index = model._nearest(X, 4, own)
     assert index.shape == (50, 4)
     assert not np.any(index == own[:, None])
+
+
+def test_distances_are_sorted_where_products_of_large_numbers_are_not():
+    """Two clusters far apart: |x|² + |y|² − 2 x·y has no digit of the distances within one."""
+    rng = np.random.default_rng(0)
+    X = 1e-6 * rng.normal(size=(60, 20)) + 1e4 * np.where(np.arange(60) % 2, 1, -1)[:, None]
+    model = SoftNeighborsClassifier(20).fit(X, np.arange(60) % 2)
+    distances, index = model._nearest(model._samples, 20)
+    assert_allclose(
+        distances, np.linalg.norm(model._samples[:, None] - model._samples[index], axis=2)
+    )
+    assert np.all(np.diff(distances, axis=1) >= 0)
+    sharp = SoftNeighborsClassifier(20, temperature=1e-300, pseudo_count=0).fit(X, np.arange(60) % 7)
+    assert np.isfinite(sharp.predict_proba(X)).all()
 
 
 def test_many_samples_are_judged_by_some_of_them(monkeypatch):

@@ -173,10 +173,9 @@ class SoftNeighborsClassifier(ClassifierMixin, _SoftNeighbors):
 
     Notes
     -----
-    The log loss that parameters are chosen by has one sample more than were left out: one of a
-    random class, none of whose neighbours are of its class. So a few samples without an error do
-    not make the classifier certain. The three parameters are chosen together; those that are given
-    stay as they are.
+    The log loss that parameters are chosen by has one sample more than were left out: one without a
+    neighbour of its class. So a few samples without an error do not make the classifier certain.
+    The three parameters are chosen together; those that are given stay as they are.
 
     A sample is left out by its number: a duplicate of it stays, and votes. Remove duplicates that
     samples of use will not have. A supervised embedding separates the samples that it was learnt
@@ -403,7 +402,8 @@ def _log_losses(
 ) -> Callable[[NDArray], NDArray]:
     """Return a function from votes to the log losses of samples left out, and of one imagined.
 
-    The imagined sample is of a random class, and no neighbour votes for its class.
+    No neighbour votes for the class of the imagined sample. The share of its class is left out: it
+    would add a constant.
     """
     same = codes[index] == codes[own, None]
     shares = prior[codes[own], None]
@@ -413,7 +413,7 @@ def _log_losses(
         totals = np.cumsum(votes, axis=1)[:, counts - 1]
         found = np.empty((len(counts), len(pseudo_counts)))
         for column, pseudo in enumerate(pseudo_counts):
-            imagined = pseudo / len(prior) / (totals.mean(axis=0) + pseudo)
+            imagined = pseudo / (totals.mean(axis=0) + pseudo)
             probabilities = (right + pseudo * shares) / (totals + pseudo)
             least = np.finfo(float).tiny  # without a pseudo-count, probabilities may be 0
             logs = np.log(np.maximum(np.vstack([probabilities, imagined]), least))
