@@ -63,9 +63,9 @@ class Column:
 
 def frame_names(X: Any) -> list[Any] | None:
     """Return the names of the columns of a data frame of pandas or polars; None for others."""
+    check_not_masked(X, "X")
     if not (hasattr(X, "columns") and hasattr(X, "to_numpy") and hasattr(X, "__getitem__")):
         return None
-    check_not_masked(X, "X")
     names = list(X.columns)
     twice = {name for name in names if names.count(name) > 1} if len({*names}) < len(names) else ()
     if twice:

@@ -58,7 +58,12 @@ class Part:
 
 @dataclass(frozen=True)
 class NumberPart(Part):
-    """Numbers in units of their standard deviation, and their linear splines."""
+    """Numbers in units of their standard deviation, and their linear splines.
+
+    One minus the first k B-splines of degree 1 is a ramp from 0 at knot k to 1 at knot k + 1. The
+    ramps span the same functions, and their squared distances grow with the number of knots
+    between two values, while all distances of B-splines that do not overlap are equal.
+    """
 
     end: str  # "" or the part of a date, such as "_month"
     imputer: SimpleImputer
@@ -77,7 +82,8 @@ class NumberPart(Part):
         scaled = self.scaler.transform(values)
         if self.splines is None:
             return scaled
-        return np.concatenate([scaled, self.splines.transform(values)], axis=1)
+        ramps = 1 - np.cumsum(self.splines.transform(values), axis=1)
+        return np.concatenate([scaled, ramps], axis=1)
 
 
 @dataclass(frozen=True)
@@ -162,9 +168,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     It gives a linear metric what it needs to learn from such a table. Each column is encoded by
     what it contains in `fit`:
 
-    - Numbers: in units of their standard deviation, and as linear splines between their quantiles,
-      so that the metric can weigh each part of a skewed column differently. Durations are numbers
-      of days. A missing value is the median, and a column ``…_missing`` marks it.
+    - Numbers: in units of their standard deviation, and as linear splines, so that the metric can
+      weigh each part of a skewed column differently: the k-th one increases from 0 to 1 between
+      the k-th quantile and the next one, and is constant elsewhere. Durations are numbers of days.
+      A missing value is the median, and a column ``…_missing`` marks it.
     - Categories, text and booleans with at most `max_categories` different values: one indicator
       per value. Rare values share one indicator, ``…_infrequent``. A missing value is a category.
     - Those with more values: the mean target of each value, if y is given and has at most 10
@@ -177,10 +184,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_quantiles : int, default=8
-        Number of quantiles of a column of numbers, from its minimum to its maximum, between which
-        the splines are linear. Equal quantiles count once; columns with fewer than three different
-        ones have no splines. 0: no splines.
+    n_quantiles : int, default=5
+        Number of quantiles of a column of numbers, from its minimum to its maximum. A value at
+        which several of them lie, such as 0 in a column of many zeros, counts once, and the other
+        quantiles are those of the other values. Columns with fewer than three different ones have
+        no splines. 0: no splines.
     min_frequency : int or float, default=0.01
         Smallest number of training samples, or their share, of a category with an indicator of its
         own, and of missing numbers that are marked.
@@ -251,10 +259,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     x1_missing x1
     >>> new = np.array([[40, "Oslo"]], dtype=object)  # an unseen category
     >>> encoder.transform(new).round(2)
-    array([[0.1, 0. , 0.9, 0. , 0. , 0. , 0. ]])
+    array([[0.1, 1. , 0.1, 0. , 0. , 0. , 0. ]])
     """
 
-    n_quantiles: int = 8
+    n_quantiles: int = 5
     _: KW_ONLY
     min_frequency: int | float = 0.01
     max_categories: int = 30
@@ -529,15 +537,27 @@ def _n_categories(column: Column) -> int:
 def _fit_numbers(end: str, values: Doubles, n_quantiles: int) -> NumberPart:
     """Return the part of a column of numbers that vary, of shape (n_samples, 1)."""
     imputer = SimpleImputer(strategy="median").fit(values)
-    knots = values[~np.isnan(values)]
-    knots = np.unique(np.quantile(knots, np.linspace(0, 1, n_quantiles))) if n_quantiles else knots
+    knots = _find_knots(values[~np.isnan(values)], n_quantiles)
     values, splines = imputer.transform(values), None
-    if n_quantiles and len(knots) > 2:  # the last spline is 1 minus the others
+    if len(knots) > 2:  # the last spline is 1 minus the others
         splines = SplineTransformer(
             degree=1, knots=knots[:, None], extrapolation="constant", include_bias=False
         )
         splines.fit(values)
     return NumberPart(end, imputer, StandardScaler().fit(values), splines)
+
+
+def _find_knots(values: Doubles, n_quantiles: int) -> Doubles:
+    """Return different quantiles; a value at which several lie leaves these to the others."""
+    grid = np.linspace(0, 1, n_quantiles)
+    knots, counts = np.unique(np.quantile(values, grid, method="nearest"), return_counts=True)
+    frequent = knots[counts > 1]
+    others = values[~np.isin(values, frequent)]
+    if len(frequent) and len(others):
+        grid = np.linspace(0, 1, n_quantiles - len(frequent))
+        more = np.quantile(others, grid, method="nearest")
+        knots = np.unique(np.concatenate([frequent, more]))
+    return knots
 
 
 def _target_to_encode(y: Any) -> NDArray[Any] | None:
