@@ -233,7 +233,7 @@ def test_training_samples_do_not_see_their_own_target():
     assert_array_equal(clone(encoder).fit_transform(X, y)[:, 0], honest)  # by random_state
 
 
-@pytest.mark.parametrize("y", [None, np.arange(400) // 4, np.arange(400) // 20])
+@pytest.mark.parametrize("y", [None, np.arange(400) // 20, np.arange(400) < 4])
 def test_without_few_classes_the_most_frequent_of_many_categories_have_indicators(y):
     codes = np.minimum(np.random.default_rng(0).geometric(0.03, size=400), 60)
     table, columns, _ = encoded(objects(*(f"c{code}" for code in codes)), y, max_categories=10)
