@@ -87,6 +87,7 @@ def test_features_of_images():
 
 def test_the_estimators():
     pytest.importorskip("matplotlib").use("agg")
+    pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     identity = np.repeat(np.arange(900), 4)
     X = rng.normal(size=(900, 6))[identity] * 2 + 0.1 * rng.normal(size=(3600, 6))

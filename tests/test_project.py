@@ -43,7 +43,7 @@ PUBLIC = {
     "tatml_paper": "DATASETS METHODS read_records run write_tables",
     "tatml.features": """
         BlockScaler BlockUnion CovarianceDescriptor FilterBankCovariance KernelMap LengthNormalizer
-        LogEuclidean SPDPower TangentSpace Unfold Vectorize
+        LogEuclidean SPDPower TableEncoder TangentSpace Unfold Vectorize
     """,
     "tatml.inspection": """
         FeatureShares PermutationImportance feature_shares permutation_importance
@@ -92,6 +92,7 @@ LOOKS_AT_TYPES = {
     "tatml/_learning/samples.py",
     "tatml/_sharding/chunks.py",
     "tatml/_sharding/samples.py",
+    "tatml/features/_columns.py",
     "tatml/features/_inputs.py",
 }
 SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}
@@ -250,6 +251,8 @@ FOREIGN = {
     **dict.fromkeys(
         (
             "tags.classifier_tags.multi_class",
+            "tags.input_tags.allow_nan",
+            "tags.input_tags.categorical",
             "tags.input_tags.pairwise",
             "tags.input_tags.positive_only",
             "tags.input_tags.three_d_array",
@@ -421,7 +424,7 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
         *("AllPairs", "Piece", "DatasetLayout", "PairGraph", "Pairs", "Iterate", "Result"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
         *("FeatureShares", "PermutationImportance", "SparseRows", "SvecRows"),
-        *("Comparisons", "LinkedPairs", "Monitor", "Axes", "Identities"),
+        *("Column", "Comparisons", "LinkedPairs", "Monitor", "Axes", "Identities"),
         *(
             "Plda",
             "HeldOutRelative",

@@ -1,4 +1,4 @@
-"""Transformers that turn images, tensors and signals into samples for a metric."""
+"""Transformers that turn tables, images, tensors and signals into samples for a metric."""
 
 from ._compose import BlockScaler, BlockUnion
 from ._images import CovarianceDescriptor
@@ -7,6 +7,7 @@ from ._length import LengthNormalizer
 from ._shapes import Unfold, Vectorize
 from ._signals import FilterBankCovariance
 from ._spd import LogEuclidean, SPDPower, TangentSpace
+from ._table import TableEncoder
 
 __all__ = [
     "CovarianceDescriptor",
@@ -20,4 +21,5 @@ __all__ = [
     "BlockScaler",
     "KernelMap",
     "LengthNormalizer",
+    "TableEncoder",
 ]
