@@ -41,7 +41,12 @@ from .features._kernel_map import KernelMap
 
 __all__ = ["Model", "export", "load_model", "save_model"]
 
-ESTIMATORS = {name: getattr(_estimators, name) for name in _estimators.__all__ if name != "PAPER"}
+# Metrics and judges of pairs; votes of neighbours are not saved here.
+ESTIMATORS: dict[str, Any] = {
+    name: getattr(_estimators, name)
+    for name in _estimators.__all__
+    if hasattr(getattr(_estimators, name), "predict_pairs")
+}
 EXTENSION = ".skops"
 FORMAT = "tatml model 1"
 # docs/deployment.md describes the formats.
