@@ -21,6 +21,7 @@ from good_calls import Case, parameter_names
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
 
 from tatml import Blocks, Euclidean, PairThreshold, Status
+from tatml._learning.span import SpanFactor
 
 SECONDS = 30  # time limit of a case
 
@@ -333,6 +334,7 @@ def _wrong_fit(case: Case, estimator: Any) -> list[str]:
     for name in {"components_", "factors_", "sum_factors_"} & vars(estimator).keys():
         parts = vars(estimator)[name]
         parts = parts if isinstance(parts, list) else [parts]
+        parts = [part.inner if isinstance(part, SpanFactor) else part for part in parts]
         if not all(np.all(np.isfinite(part)) for part in parts):
             complaints.append(f"{name} are not finite")
     return complaints + _wrong_embedding(case)

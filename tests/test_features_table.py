@@ -252,7 +252,13 @@ def test_dates_are_days_and_their_parts():
     dates = pandas.Series(np.datetime64("2001-02-03T04") + hours)
     _, columns, encoder = encoded(pandas.DataFrame({"a": dates}), n_quantiles=0)
     assert list(columns) == ["a", "a_year", "a_month", "a_weekday", "a_hour"]
-    parts = [hours.astype(float), dates.dt.year, dates.dt.month, dates.dt.weekday, dates.dt.hour]
+    parts = [
+        hours.astype(float),
+        dates.dt.year,
+        dates.dt.month,
+        dates.dt.day_of_week,
+        dates.dt.hour,
+    ]
     for found, part in zip(columns.values(), parts, strict=True):
         assert_allclose(found, StandardScaler().fit_transform(np.asarray(part)[:, None])[:, 0])
     assert {*encoder.source_columns_} == {"a"}
