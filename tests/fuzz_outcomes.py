@@ -42,6 +42,7 @@ SKLEARN_MESSAGES = (
 OWN_WARNINGS = (
     r"X: block \d+ holds symmetric positive definite",
     r"cv: ",
+    r"groups: expected at least \d+ samples or groups in several",
     r"y: \d+ samples have \d+ different numbers",
     r"threshold_: [-+.\w]+ separates hardly any (training|held-out) pairs: ",
     r"pairs: \d+ rows, of which \d+ are distinct",
@@ -289,7 +290,7 @@ def wrong_result(result: Any) -> list[str]:
 
 def _wrong_threshold(estimator: Any) -> list[str]:
     threshold = estimator.threshold_
-    signed = hasattr(estimator, "sum_factors_")
+    signed = hasattr(estimator, "sum_factors_") or getattr(estimator, "any_sign_", False)
     if not (isinstance(threshold, float) and np.isfinite(threshold) and (signed or threshold >= 0)):
         return [f"threshold_ is {threshold!r}"]
     return []
