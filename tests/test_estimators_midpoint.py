@@ -734,6 +734,24 @@ def test_a_grid_search_compares_scores_with_distances():
     assert by_labels.cv_results_["mean_test_score"][1] > by_labels.cv_results_["mean_test_score"][0]
 
 
+@pytest.mark.parametrize(
+    ("make", "options", "C"),
+    [
+        ("TATML", {}, 100.0),
+        ("TATML", {"new_classes": True}, 10.0),
+        ("TATML", {"new_classes": True, "midpoint": False}, 100.0),
+        ("TATMLPairs", {}, 10.0),
+    ],
+)
+def test_the_default_weight_is_smaller_for_new_classes(make, options, C):
+    options = options | {"threshold": "joint"}
+    default, given = fitted(make, **options), fitted(make, C=C, **options)
+    assert default.C is None
+    (X, _), (index, _) = samples(), pairs_of()
+    assert_array_equal(default.pair_score(index, X), given.pair_score(index, X))
+    assert default.threshold_ == given.threshold_
+
+
 @pytest.mark.parametrize("kind", NARROW)
 @pytest.mark.parametrize("linear_solver", ["dense", "cg"])
 def test_all_solvers_of_systems_find_the_same_score(kind, linear_solver):

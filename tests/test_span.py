@@ -96,6 +96,31 @@ def assert_labels_give_the_metric(monkeypatch, prior, width, units):
     assert_allclose(found.components_, expected.components_, rtol=1e-6, atol=1e-7 * scale)
 
 
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("width", [1, 2])
+def test_midpoints_and_their_learnt_centre_are_those_of_the_whole_space(monkeypatch, width, units):
+    """For new classes the prior is another one: its ratios are shrunk in the span."""
+    X, new = wide_samples(width=width), new_samples(width=width)
+    force_units(monkeypatch, units)
+
+    def fit():
+        return TATML(midpoint=True, **TIGHT | {"C": 1e4}).fit(X, Y)
+
+    found, expected = fit(), in_whole_space(monkeypatch, fit)
+    assert_allclose(found.result_.primal, expected.result_.primal, rtol=1e-6)
+    assert_allclose(found.threshold_, expected.threshold_, rtol=1e-5)
+    for samples in (X, new):
+        scores = expected.pair_score(INDEX, samples)
+        tolerance = 1e-5 * np.max(np.abs(scores))
+        assert_allclose(found.pair_score(INDEX, samples), scores, atol=tolerance)
+    start = np.mean([X[rows].mean(axis=0) for rows in (Y == 0, Y == 1, Y == 2)], axis=0)
+    shift, moved = (
+        model.midpoint_[0] - start.reshape(N_ROWS, width) for model in (expected, found)
+    )
+    assert np.max(np.abs(shift)) > 1e-6  # the centre is learnt
+    assert_allclose(moved, shift, atol=1e-3 * np.max(np.abs(shift)))
+
+
 @pytest.mark.parametrize("units", [*UNITS, "affine"])
 @pytest.mark.parametrize("prior", NAMED)
 @pytest.mark.parametrize("width", [1, 2])
