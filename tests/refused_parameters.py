@@ -199,6 +199,7 @@ ONE_OF = "expected one of '.*got"
 SOLVER = "expected 'newton', 'dykstra', Newton.*got"
 PROJECTIONS = "expected 'newton', because ITML's projections need vectors in one block, got"
 FLAG = "expected True or False, got"
+OUTLIERS = "expected True, False or one of 'auto', 'replace', got"
 SOURCE = "expected None, an integer, a RandomState or a Generator, got"
 WORDS = {
     "words": of("pairs", BY_LABELS, Value, ONE_OF, "some", None, 3, HostileRepr())
@@ -266,7 +267,8 @@ WORDS = {
     + of("solver", "ITML.fit", Value, PROJECTIONS, "dykstra", kind="blocks"),
     "flags": of("verbose", BOTH, Type, FLAG, "yes", None, np.array([1, 2]), 0.5, HostileRepr())
     + of("warm_start", FIT, Type, FLAG, "yes", None, np.array([1, 2]), 0.5)
-    + of("clip_outliers", "TATML*.fit", Type, FLAG, "yes", None, np.array([1, 2]), 0.5)
+    + of("clip_outliers", "TATML*.fit", Type, OUTLIERS, None, np.array([1, 2]), 0.5)
+    + of("clip_outliers", "TATML*.fit", Value, "expected one of 'auto', 'replace', got", "yes")
     + of("squared", "*.get_metric()", Type, FLAG, "yes", None, 0.5),
     "random_state": of("random_state", FIT, Value, SOURCE, "seed", -1, 1.5, 2**32, HostileRepr())
     + of("random_state", FIT, Value, SOURCE, np.random.RandomState, np.random.Generator),

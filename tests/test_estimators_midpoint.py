@@ -821,7 +821,9 @@ def test_new_classes_judge_by_held_out_classes(midpoint, monkeypatch):
         TATML(midpoint=midpoint, new_classes=new, random_state=0).fit(X, y) for new in (False, True)
     ]
     assert all(shared for shared in seen[0])
-    assert not any(seen[-1])
+    assert not any(seen[1])
+    # Only distances are judged by folds of samples, too.
+    assert [all(shared) for shared in seen[2:]] == ([] if midpoint else [True])
     assert models[0].threshold_ != models[1].threshold_
     if not midpoint:  # only thresholds and choices differ
         assert models[0].prior_units_ != models[1].prior_units_ or np.array_equal(
@@ -831,19 +833,27 @@ def test_new_classes_judge_by_held_out_classes(midpoint, monkeypatch):
 
 @pytest.mark.parametrize("n_classes", [4, 6, 15])
 def test_few_held_out_classes_move_the_threshold_less(n_classes, monkeypatch):
-    """By the share k/(k + 5) of the correction for k classes; of its logarithm for distances.
+    """By the share k/(k + 5) of the correction for k classes with a midpoint.
 
-    The log-likelihood ratio is this share as steep.
+    The log-likelihood ratio is this share as steep. Of distances, the logarithm of the factor is
+    the share k/(k + 20) of what held-out classes say, and the rest of what held-out samples say
+    minus 1/(2 k).
     """
     monkeypatch.setattr(cross_fit, "fit_log_likelihood_ratio", lambda *_: np.array([0.3, 2.0]))
-    monkeypatch.setattr(cross_fit, "find_threshold_factor", lambda *_: 1.7)
+    factors = iter([1.4, 0.8])  # of held-out samples, and of held-out classes
+    monkeypatch.setattr(cross_fit, "find_threshold_factor", lambda *_: next(factors))
     (X, y), share = samples(n_classes=n_classes), n_classes / (n_classes + 5)
     model = TATML(midpoint=True, new_classes=True, random_state=0).fit(X, y)
     assert model.threshold_ == pytest.approx(model.b0_ + share * 0.15, rel=1e-12)
     expected = 2 * share * np.array([model.threshold_, 1.0])
     assert_allclose(model.likelihood_ratio_, expected, rtol=1e-12)
     of_distances = TATML(new_classes=True, random_state=0).fit(X, y)
-    assert of_distances.threshold_factor_ == pytest.approx(1.7**share)
+    share = n_classes / (n_classes + 20)
+    logarithm = share * np.log(0.8) + (1 - share) * (np.log(1.4) - 0.5 / n_classes)
+    assert of_distances.threshold_factor_ == pytest.approx(np.exp(logarithm), rel=1e-12)
+    assert of_distances.threshold_ == pytest.approx(
+        of_distances.threshold_factor_ * np.sqrt(of_distances.b0_), rel=1e-12
+    )
 
 
 def test_without_a_midpoint_new_classes_leave_the_metric_of_given_units(monkeypatch):

@@ -225,9 +225,9 @@ def test_a_loaded_model_is_exported_as_the_estimator_is(tmp_path):
 
 def test_another_format_is_refused_by_the_scorer(tmp_path):
     arrays = read(export(fitted(TATML, "vectors"), tmp_path / "metric.npz"))
-    np.savez(tmp_path / "newer.npz", **arrays | {"format": "tatml metric 2"})
+    np.savez(tmp_path / "newer.npz", **arrays | {"format": "tatml metric 3"})
     with pytest.raises(
-        ValueError, match="expected the format 'tatml metric 1', got tatml metric 2"
+        ValueError, match="expected the format 'tatml metric 1', got tatml metric 3"
     ):
         scorer_of(tmp_path / "newer.npz")
 

@@ -67,7 +67,7 @@ DRAWN = {"pairs": "random", "n_pairs_per_class": None, "n_neighbors": 3}
 SOLVED = {"solver": "newton", "tol": 1e-6, "random_state": None, "verbose": False}
 PULLED = {"threshold_prior": None, "threshold_strength": 1.0, "margin": (0.5, 2.0)}
 SHARED = {"n_components": None, "preprocessor": None}
-TUNED = {"threshold": "auto", "c0": None, "reduction": "mean", "clip_outliers": True}
+TUNED = {"threshold": "auto", "c0": None, "reduction": "mean", "clip_outliers": "auto"}
 TUNED |= {"kernel": None, "loss": "auto", "midpoint": False}
 LEARNT = {"C": None, "prior": "discriminant"} | TUNED | PULLED | SHARED | SOLVED
 WARM = {"warm_start": False}
@@ -79,7 +79,7 @@ DEFAULTS = {
     "TATMLNeighbors": {"C": 100.0, "pair_C": 10.0, "margin": 1.0, "prior": "best"}
     | {"threshold": "auto"}
     | {"n_neighbors": 3, "n_impostors": 3, "max_rounds": 3, "n_pairs_per_class": None}
-    | ({"clip_outliers": True, "kernel": None} | SHARED | SOLVED),
+    | ({"clip_outliers": "auto", "kernel": None} | SHARED | SOLVED),
     "TATML": LEARNT | DRAWN | WARM | {"new_classes": False},
     "TATMLCV": {"estimator": None, "param_grid": None, "random_state": None}
     | {"scoring": "both", "k": 3, "cv": 5, "n_jobs": None},

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from tatml import GMML, ITML, TATML, Blocks, Euclidean, TATMLNeighbors, TATMLPairs, learn_metric
 from tatml._data.pairs import Pairs
-from tatml._learning.cross_fit import cross_fit, hold_out_samples
+from tatml._learning.cross_fit import Judge, cross_fit, hold_out_samples
 from tatml._learning.labelled import LabelledSamples, make_pair_folds
 from tatml._learning.learn import learn, learn_from_labels, learn_threshold, strengths
 from tatml._learning.metric import Metric, is_one_sided, means_of
@@ -139,12 +139,13 @@ def test_a_metric_measures_what_it_embeds_far_from_the_origin_too():
     assert_allclose(pdist(Metric([A]).embed(Blocks(X))), exact, rtol=1e-12)
 
 
-def test_a_factor_multiplies_the_threshold_and_none_leaves_it():
+def test_factors_multiply_the_threshold():
     metric = Metric([np.eye(2)]).with_b0(4.0, (0.5, 2.0))
     assert (metric.threshold, metric.threshold_factor) == (2.0, 1.0)
     scaled = metric.with_factor(1.5)
     assert (scaled.threshold, scaled.threshold_factor, scaled.b0) == (3.0, 1.5, 4.0)
-    assert metric.with_factor(None) is metric
+    twice = scaled.with_factor(2.0)
+    assert (twice.threshold, twice.threshold_factor, twice.b0) == (6.0, 3.0, 4.0)
 
 
 @pytest.mark.parametrize("options", [{}, {"pairs": "neighbors"}, {"kernel": "rbf"}, {"C": 3.0}])
@@ -179,7 +180,7 @@ def test_cross_fitting_needs_nothing_but_a_function():
             best = learn_threshold(Metric([np.eye(X.shape[1])]), part.known, known, Settings())
             return replace(best, threshold=best.threshold / width)
 
-        factors.append(cross_fit(whole, parts, pairs, fit)[0].threshold_factor)
+        factors.append(cross_fit(whole, Judge(parts), pairs, fit)[0].threshold_factor)
     assert_allclose(factors[1] / factors[0], 2.0, rtol=0.05)
 
 
@@ -207,7 +208,8 @@ def test_parts_take_some_pairs_where_many_remain_and_all_for_sums(reduction, thi
         seen.append(len(known))
         return Metric([np.eye(X.shape[1])], threshold=1.0)
 
-    cross_fit(Metric([np.eye(X.shape[1])], threshold=1.0), parts, pairs, fit, thins=thins)
+    metric = Metric([np.eye(X.shape[1])], threshold=1.0, threshold_factor=1.0)
+    cross_fit(metric, Judge(parts), pairs, fit, thins=thins)
     inside = [len(part.select_known(pairs)) for part in parts[: len(seen)]]
     assert seen
     for count, all_of in zip(seen, inside, strict=True):
@@ -216,7 +218,7 @@ def test_parts_take_some_pairs_where_many_remain_and_all_for_sums(reduction, thi
     asked = []
     monkeypatch.setattr(
         "tatml._learning.learn.cross_fit",
-        lambda metric, *_, thins, trust: (asked.append(thins), (metric, []))[1],
+        lambda metric, *_, thins: (asked.append(thins), (metric, []))[1],
     )
     TATML(reduction=reduction, C=100.0, random_state=0).fit(X, y)
     assert asked == [thins]

@@ -13,8 +13,8 @@ from sklearn.metrics import roc_auc_score
 
 from tatml import PAPER, TATML, TATMLCV, Blocks, TATMLPairs, learn_metric
 from tatml._data.blocks import as_blocks
-from tatml._learning import samples
-from tatml._learning.samples import clip_outliers
+from tatml._learning import outliers
+from tatml._learning.outliers import clip_outliers
 
 FEW = {"n_pairs_per_class": 40, "random_state": 0}
 
@@ -246,7 +246,11 @@ def test_a_fit_to_samples_with_outliers_is_that_to_clipped_samples():
     labels = np.where(y[index[:, 0]] == y[index[:, 1]], 1, -1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        inside, models = clipped(X), (TATML(**FEW).fit(X, y), TATMLPairs().fit(X[index], labels))
+        inside = clipped(X)
+        models = (
+            TATML(clip_outliers=True, **FEW).fit(X, y),
+            TATMLPairs(clip_outliers=True).fit(X[index], labels),
+        )
         assert not np.array_equal(inside, X)
         unclipped = (
             TATML(clip_outliers=False, **FEW).fit(inside, y),
@@ -302,10 +306,10 @@ def test_columns_are_clipped_some_at_a_time():
     array = rng.normal(size=(40, 5, 3)).astype(np.float32)
     array[3, 2, 1], array[7, 4, 2] = 90.0, -80.0
     counted = np.arange(35)
-    expected, squares = samples._clip_block(array, counted)
+    expected, squares = outliers._clip_block(array, counted)
     assert expected.dtype == np.float32
     assert np.max(np.abs(expected)) < 10
     for numbers in (1, 40, 41, 280):
-        found, more = samples._clip_dense(array, counted, chunk_numbers=numbers)
+        found, more = outliers._clip_dense(array, counted, chunk_numbers=numbers)
         assert_array_equal(found, expected)
         assert_allclose(more, squares, rtol=1e-12)

@@ -55,7 +55,7 @@ KERNEL_FORMAT = "tatml kernel metric 1"
 SCORE_FORMAT = "tatml score 1"  # of midpoints
 KERNEL_SCORE_FORMAT = "tatml kernel score 1"
 # Written if the estimator has them.
-MATRICES = ("components_", "factors_", "sum_factors_", "midpoint_", CENTER)
+MATRICES = ("components_", "factors_", "sum_factors_", "midpoint_", "cell_bounds_", CENTER)
 SCALARS = ("threshold_", "same_rate_", "likelihood_ratio_")
 
 # The default limit of the unpacked size of a model: three matrices of 9,000 × 9,000 numbers.
@@ -424,7 +424,8 @@ def export(model: Any, path: str | os.PathLike) -> Path:
 
     The file also contains the mean of the training samples, which a scorer subtracts first, and
     nothing else: no labels, no pairs, no parameters. With ``midpoint=True`` it contains the maps of
-    the sums as well, and the mean of the class means, which is subtracted first. With a kernel, it
+    the sums as well, and the mean of the class means, which is subtracted first. If wild cells are
+    replaced, it contains their bounds and medians (see `TATML`). With a kernel, it
     contains the kernel and its landmarks, which are training samples. The matrix of a block with
     more rows than samples reveals their span, which tells training samples from others; SECURITY.md
     says more. Reading the file needs only NumPy: ``numpy.load(path, allow_pickle=False)``.
@@ -501,6 +502,9 @@ def _arrays_of(estimator: Any) -> dict[str, NDArray]:
         is_kernel = estimator.kernel_map_ is not None
         arrays["format"] = np.array(KERNEL_SCORE_FORMAT if is_kernel else SCORE_FORMAT)
         listed |= {"sum_components": estimator.sum_factors_, "midpoint": estimator.midpoint_}
+    if hasattr(estimator, "cell_bounds_"):  # a scorer must know them
+        arrays["format"] = np.array(str(arrays["format"]).replace("1", "2"))
+        listed["cell_bounds"] = estimator.cell_bounds_
     for name, matrices in listed.items():
         for m, matrix in enumerate(matrices):
             whole = matrix.matrix() if isinstance(matrix, SpanFactor) else matrix

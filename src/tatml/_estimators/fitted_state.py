@@ -257,6 +257,15 @@ def _check_rows(name: str, value: Any) -> None:
         raise ValueError(f"{name}: expected a sparse array, got another: {error}") from error
 
 
+def _check_cell_bounds(name: str, value: Any) -> None:
+    """Raise an error unless the value is an array of lower bounds, medians and upper bounds."""
+    check_array("f", 3, name, value, finite=False)
+    check_equal(f"{name}.shape[0]", len(value), 3)
+    low, middle, high = value
+    if not (np.isfinite(middle).all() and np.all(low <= middle) and np.all(middle <= high)):
+        raise ValueError(f"{name}: expected medians between the bounds of cells, got others")
+
+
 def _check_block_shapes(name: str, value: Any) -> None:
     for shape in as_list(name, value, "the shapes of the blocks"):
         for size in check_two(name, shape, "two numbers per block"):
@@ -362,6 +371,7 @@ ATTRIBUTES: dict[str, Check] = {
         n_effective=or_none(check_not_negative),
     ),
     "bounds_": CHECKS["bounds"],
+    "cell_bounds_": partial(check_list, _check_cell_bounds),
     "classes_": all_of(INTEGERS, lambda name, value: check_equal(name, value.tolist(), [-1, 1])),
     "comparisons_": or_none(partial(check_array, "i", 2)),
     "components_": _check_matrices,
@@ -410,6 +420,8 @@ def _check_shapes(estimator: Any) -> None:
     check_equal("n_features_in_", state.get("n_features_in_"), n_features)
     if CENTER in state:
         check_equal(CENTER, _shapes_of(state[CENTER]), shapes)
+    if "cell_bounds_" in state:
+        check_equal("cell_bounds_", _shapes_of(state["cell_bounds_"]), [(3, *s) for s in shapes])
     if "feature_names_in_" in state:
         check_equal("feature_names_in_", len(state["feature_names_in_"]), n_features)
     check_block_names(state.get("block_names_in_"), len(shapes), "block_names_in_")
@@ -504,6 +516,7 @@ def _check_search(estimator: Any) -> None:
 
 
 MEAN = "the mean of the training samples"
+MEDIANS = "the medians of the columns, and bounds of their cells"
 TELLS = "which tells training samples from others"
 
 
@@ -531,6 +544,8 @@ def revealed_samples(estimator: Any) -> list[str]:
             found.append(_span(factor.span, m))
     if "components_" in state or "sum_factors_" in state:
         found += _wide_matrices(estimator, n_samples)
+    if "cell_bounds_" in state:
+        found.append(MEDIANS)
     return [*found, MEAN] if center_of(estimator) or "midpoint_" in state else found
 
 

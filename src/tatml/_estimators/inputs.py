@@ -33,6 +33,7 @@ from .._data.arrays import (
 from .._data.blocks import Blocks, as_blocks, check_magnitude, check_spread, hint_at_raw_covariances
 from .._data.sparse import SparseBlock
 from .._data.storage import warn_of_missing_chunks
+from .._learning.outliers import replace_cells
 from .._learning.samples import fetched
 from .._messages import named_error, shown
 from .._verification.dependence import are_independent
@@ -337,7 +338,10 @@ def given_distances(
 def _with_checked_shapes(
     estimator: BaseEstimator, blocks: Blocks, reset: bool, name: str
 ) -> Blocks:
-    """Check the sizes of the entries and, without `reset`, that the shapes are those of fit."""
+    """Check the sizes of the entries and, without `reset`, that the shapes are those of fit.
+
+    Then the wild cells of new samples are replaced, if the fit has found that this pays.
+    """
     arrays: tuple[Any, ...] = blocks.arrays
     extremes = [array.extremes() for array in arrays if isinstance(array, SparseBlock)]
     ends = Blocks(*extremes) if extremes else blocks
@@ -358,7 +362,8 @@ def _with_checked_shapes(
             f"{named} {given} features, but {type(estimator).__name__} is expecting {expected} "
             f"features as input: blocks of shapes {shapes}"
         )
-    return blocks
+    cells = None if reset else vars(estimator).get("cell_bounds_")
+    return blocks if cells is None else replace_cells(blocks, cells)
 
 
 def _shapes_text(shapes: tuple[tuple[int, int], ...]) -> str:

@@ -25,6 +25,7 @@ from .._learning.metric import (
     check_distances,
     one_or_list,
 )
+from .._learning.outliers import replace_cells
 from .._learning.samples import named_samples
 from .._learning.span import Factor, SpanFactor, SpanResult, too_large
 from .._learning.task import Settings
@@ -52,6 +53,7 @@ class LearntMetric:
         components: Sequence[Factor],
         shapes: Sequence[tuple[int, int]],
         kernel_map: KernelMap | None = None,
+        cells: Sequence[Doubles] | None = None,
     ):
         self.components = [
             factor if isinstance(factor, SpanFactor) else np.array(factor, ndmin=2)
@@ -61,7 +63,7 @@ class LearntMetric:
         if kernel_map is None:  # users may have replaced `components_`, as metric-learn's tests do
             parts = zip(self.components, shapes, strict=True)
             self.shapes = [(factor.shape[1], width) for factor, (_, width) in parts]
-        self.kernel_map = kernel_map
+        self.kernel_map, self.cells = kernel_map, cells
 
     def __call__(self, u: Any, v: Any, squared: bool = False) -> float:
         """Return the distance of two samples: vectors, matrices, or one matrix per block."""
@@ -87,10 +89,14 @@ class LearntMetric:
             if len(parts) != len(self.shapes):
                 raise ValueError(f"u, v: expected {what}, got {len(parts)}")
         sample = [_as_matrix(part, shape) for part, shape in zip(parts, self.shapes, strict=True)]
-        if self.kernel_map is None:
+        if self.kernel_map is None and self.cells is None:
             return sample
-        mapped = self.kernel_map.map_blocks(Blocks(*(matrix[None] for matrix in sample)))
-        return [array[0] for array in mapped.arrays]
+        blocks = Blocks(*(matrix[None] for matrix in sample))
+        if self.cells is not None:
+            blocks = replace_cells(blocks, self.cells)
+        if self.kernel_map is not None:
+            blocks = self.kernel_map.map_blocks(blocks)
+        return [array[0] for array in blocks.arrays]
 
 
 def _as_matrix(values: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
@@ -343,7 +349,8 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
         does not change it.
         """
         check_is_fitted(self)
-        return LearntMetric(self._component_list(), self.block_shapes_, self.kernel_map_)
+        cells = vars(self).get("cell_bounds_")
+        return LearntMetric(self._component_list(), self.block_shapes_, self.kernel_map_, cells)
 
     def get_mahalanobis_matrix(self) -> NDArray | list[NDArray]:
         """Return components_ᵀ components_: an array for one block, a list for several."""
@@ -417,6 +424,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             likelihood_ratio=state("likelihood_ratio_"),
             pairs=pairs,
             units=state("prior_units_"),
+            cells=state("cell_bounds_"),
         )
 
     def _with_fitted(self, fitted: dict[str, Any]) -> Self:
@@ -443,6 +451,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             "threshold_factor_": metric.threshold_factor,
             "threshold_shift_": metric.threshold_shift,
             "prior_units_": metric.units,
+            "cell_bounds_": metric.cells,
             "likelihood_ratio_": ratio,
             "same_rate_": None if ratio is None else 0.5,
         }

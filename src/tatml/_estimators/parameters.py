@@ -252,6 +252,18 @@ def _check_class_weight(name: str, value: Any) -> Any:
         ) from error
 
 
+def _check_outliers(name: str, value: Any) -> Any:
+    words = ("auto", "replace")
+    if isinstance(value, str):
+        return check_choice(name, value, words)
+    try:
+        return check_flag(name, value)
+    except TypeError as error:
+        raise TypeError(
+            f"{name}: expected True, False or one of {quoted(words)}, got {shown(value)}"
+        ) from error
+
+
 def _check_random_state(name: str, value: Any) -> Any:
     check_random(value)
     return value  # each use of a seed starts from the seed
@@ -344,7 +356,7 @@ OF_TATML: dict[str, Check] = {
     "n_neighbors": check_count,
     "reduction": partial(check_choice, choices=("mean", "sum")),
     "kernel": _check_kernel,
-    "clip_outliers": check_flag,
+    "clip_outliers": _check_outliers,
     "n_components": or_none(_check_components),
     "preprocessor": _as_given,  # it is checked with the indicators that it is given
     "solver": lambda name, value: as_solver(value),

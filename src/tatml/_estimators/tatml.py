@@ -13,7 +13,7 @@ from .._data.blocks import Blocks
 from .._data.sampling import Strategy
 from .._learning.learn import learn_from_labels
 from .._learning.samples import KernelLike
-from .._learning.task import LossName, Prior
+from .._learning.task import LossName, Outliers, Prior
 from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
@@ -85,9 +85,9 @@ class TATML(LabelEstimator):
         neighbours. See Notes for what there is then.
     new_classes : bool, default=False
         Whether the pairs to judge will be of classes that `fit` has not seen, such as persons. Then
-        thresholds and choices are judged on held-out classes, and few classes move a threshold only
-        a part of the way; with fewer than four classes, and by default, on held-out samples of all
-        classes. With a midpoint, the prior is also another one, and probabilities are closer to 0.5
+        choices are judged on held-out classes (with fewer than four classes, and by default, on
+        held-out samples of all classes), and the threshold is, the more the more classes there are;
+        that of distances is also a bit smaller. With a midpoint, the prior is also another one, and probabilities are closer to 0.5
         the fewer the classes are.
     prior : str, or list of M arrays of shape (n_m, n_m), default="discriminant"
         The metric that the learnt one stays close to (W0).
@@ -137,11 +137,14 @@ class TATML(LabelEstimator):
         `tatml.features.KernelMap` with its default settings, and are learnt beside the features
         themselves, as one more block per block. "precomputed": X contains kernel values, of shape
         (n_samples, n_samples) in fit and (n_samples, n_training_samples) later.
-    clip_outliers : bool, default=True
-        Whether to clip outliers in the samples that fit is given. A column with entries below
-        q05 − 3w or above q95 + 3w, where w = q95 − q05 is the distance of its 5 % and 95 %
-        quantiles, is clipped at q05 − w/2 and q95 + w/2. The fitted metric is linear: `transform`
-        and `pair_distance` clip nothing.
+    clip_outliers : bool, "auto" or "replace", default="auto"
+        What to do with outliers in the samples. True: a column with entries below q05 − 3w or above
+        q95 + 3w, where w = q95 − q05 is the distance of its 5 % and 95 % quantiles, is clipped at
+        q05 − w/2 and q95 + w/2, in `fit` only. "replace": the median of the column replaces each
+        cell below q10 − 3v or above q90 + 3v, where v = q90 − q10; in later samples, too, by the
+        bounds of `fit`. False: nothing. "auto": True, unless the prior orders held-out pairs better
+        with "replace" or with False, by at least 0.005 of AUC. Unless cells are replaced,
+        `transform` and `pair_distance` take all samples as they are.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block: the leading principal axes of the embedded
         samples. None keeps all. A learnt threshold is then fitted to the reduced distances. With a
@@ -202,13 +205,18 @@ class TATML(LabelEstimator):
         Weights of these pairs; None if all are equal.
     prior_ : array of shape (n, n), or list of M arrays
         The prior W0; with a midpoint a list of 2M arrays, W0 of all blocks and then V0.
-    prior_units_ : {"columns", "common", "affine"}
+    prior_units_ : {"columns", "common", "affine", "components"}
         The units in which the scatter within classes was shrunk, for the priors "discriminant" and
         "within": the spread of each column within classes, one unit for all columns, or not shrunk
-        at all. The choice orders held-out pairs best.
+        at all; or, with more columns than samples, that of the principal components with 95 % of
+        the variance of standardised columns, outside which the prior is nearly 0. The choice orders
+        held-out pairs best.
     kernel_map_ : KernelMap or None
         The fitted map to the space of the kernel. Then `components_`, `prior_` and `result_` belong
         to the blocks that it returns.
+    cell_bounds_ : list of M arrays of shape (3, n, n')
+        Lower bounds, medians and upper bounds of the cells of a sample, if `clip_outliers` is
+        "replace", or "auto" has chosen it, and a sample of `fit` has cells outside.
     block_shapes_ : tuple of M pairs
         The shape of a sample in each block.
     n_iter_ : int
@@ -285,7 +293,7 @@ class TATML(LabelEstimator):
     n_neighbors: int = 3
     reduction: Literal["mean", "sum"] = "mean"
     kernel: KernelLike = None
-    clip_outliers: bool = True
+    clip_outliers: Outliers = "auto"
     n_components: int | Sequence[int] | None = None
     preprocessor: Any = None
     solver: SolverLike = "newton"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from .._learning.cross_fit import merge_identical
 from .._learning.learn import distinct_samples, learn_from_comparisons
 from .._learning.metric import check_distances
 from .._learning.samples import KernelLike
-from .._learning.task import Prior
+from .._learning.task import Outliers, Prior
 from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .inputs import tuple_samples
@@ -45,7 +45,7 @@ class ComparisonLearner(MetricEstimator):
     prior: Prior = "discriminant"
     reduction: Literal["mean", "sum"] = "mean"
     kernel: KernelLike = None
-    clip_outliers: bool = True
+    clip_outliers: Outliers = True
     n_components: int | Sequence[int] | None = None
     preprocessor: Any = None
     solver: SolverLike = "newton"
@@ -81,9 +81,10 @@ class ComparisonLearner(MetricEstimator):
                     f"{name}: expected at least one of positive weight whose two pairs differ, got "
                     "none"
                 )
-            distinct = distinct_samples(blocks, rows, n_counted, settings)
+            distinct, cells = distinct_samples(blocks, rows, n_counted, settings)
             compared = quadruplets, weights, parameters.margin
-            self._publish(learn_from_comparisons(distinct, n_counted, *compared, settings))
+            metric = learn_from_comparisons(distinct, n_counted, *compared, settings)
+            self._publish(replace(metric, cells=cells))
             self.comparisons_ = index
         warn_unless_converged(self.result_)
 
@@ -139,8 +140,8 @@ class TATMLTriplets(ComparisonLearner):
         Whether C multiplies the mean or the sum of the losses.
     kernel : str, KernelMap or None, default=None
         A kernel, in whose feature space the metric is learnt; see `TATML`. Not "precomputed".
-    clip_outliers : bool, default=True
-        Whether to clip outliers in the samples; see `TATML`.
+    clip_outliers : bool, "auto" or "replace", default=True
+        What to do with outliers in the samples; see `TATML`. "auto" is True here: there are no held-out pairs.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block; see `TATML`.
     preprocessor : array, Blocks, callable or None, default=None
@@ -157,7 +158,7 @@ class TATMLTriplets(ComparisonLearner):
     comparisons_ : int array of shape (n_triplets, 3)
         The triplets as row numbers of the samples, in the given order. With a preprocessor, row
         i is the i-th of the sorted distinct indicators.
-    components_, result_, prior_, block_shapes_, n_iter_, n_features_in_
+    components_, result_, prior_, cell_bounds_, block_shapes_, n_iter_, n_features_in_
         See `TATML`. ``result_.b0`` is None.
     threshold_ : float
         After `calibrate_threshold` or `set_threshold`: the distance below which pairs count as the
@@ -259,8 +260,8 @@ class TATMLQuadruplets(ComparisonLearner):
         Whether C multiplies the mean or the sum of the losses.
     kernel : str, KernelMap or None, default=None
         A kernel, in whose feature space the metric is learnt; see `TATML`. Not "precomputed".
-    clip_outliers : bool, default=True
-        Whether to clip outliers in the samples; see `TATML`.
+    clip_outliers : bool, "auto" or "replace", default=True
+        What to do with outliers in the samples; see `TATML`. "auto" is True here: there are no held-out pairs.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block; see `TATML`.
     preprocessor : array, Blocks, callable or None, default=None
@@ -277,7 +278,7 @@ class TATMLQuadruplets(ComparisonLearner):
     comparisons_ : int array of shape (n_quadruplets, 4)
         The quadruplets as row numbers of the samples, in the given order. With a preprocessor, row
         i is the i-th of the sorted distinct indicators.
-    components_, result_, prior_, block_shapes_, n_iter_, n_features_in_
+    components_, result_, prior_, cell_bounds_, block_shapes_, n_iter_, n_features_in_
         See `TATML`. ``result_.b0`` is None.
     threshold_ : float
         After `calibrate_threshold` or `set_threshold`: the distance below which pairs count as the

@@ -17,8 +17,8 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
-from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
-from .._learning.learn import clipped, learn_from_labels
+from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, folds_of, make_folds
+from .._learning.learn import learn_from_labels, without_outliers
 from .._learning.path import PathSettings, choose_spaces, score_path
 from .._learning.task import Settings
 from .._messages import shown
@@ -203,7 +203,7 @@ class TATMLCV(LabelEstimator):
         ``rank_test_score``. ``pandas.DataFrame(cv_results_)`` has one row per setting.
     components_, threshold_, threshold_factor_, b0_, result_, pairs_, similar_, prior_
         Of the final fit; see `TATML`.
-    prior_units_, kernel_map_, block_shapes_, n_iter_
+    prior_units_, kernel_map_, cell_bounds_, block_shapes_, n_iter_
         Of the final fit; see `TATML`.
     factors_, sum_factors_, midpoint_, threshold_shift_, likelihood_ratio_, same_rate_
         Of the final fit, if it has a midpoint; see `TATML`. Then `components_` is not set.
@@ -300,10 +300,10 @@ class TATMLCV(LabelEstimator):
                 settings = replace(settings, random_state=self.random_state)
             samples = self._read_labelled(X, y, groups)
             candidates = self._candidates(settings, parameters)
-            rows = np.arange(len(samples.labels))
-            samples = replace(samples, blocks=clipped(samples.blocks, rows, settings))
+            samples, cells = without_outliers(samples, folds_of(samples, settings), settings)
             best = self._search(samples, candidates, parameters)
-            self._publish(learn_from_labels(samples, replace(best, clip_outliers=False)))
+            metric = learn_from_labels(samples, replace(best, clip_outliers=False))
+            self._publish(replace(metric, cells=cells))
         warn_unless_converged(self.result_)
         return self
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._data.blocks import Blocks
 from .._learning.learn import PAIR_MARGIN, learn_from_neighbors
 from .._learning.samples import KernelLike
-from .._learning.task import Prior
+from .._learning.task import Outliers, Prior
 from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
@@ -54,8 +54,8 @@ class TATMLNeighbors(LabelEstimator):
         Number of pairs drawn per class for the threshold; see `TATML`.
     kernel : str, KernelMap or None, default=None
         A kernel, in whose feature space the metric is learnt; see `TATML`.
-    clip_outliers : bool, default=True
-        Whether to clip outliers; see `TATML`.
+    clip_outliers : bool, "auto" or "replace", default="auto"
+        What to do with outliers in the samples; see `TATML`.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block; see `TATML`.
     preprocessor : array, Blocks, callable or None, default=None
@@ -78,7 +78,8 @@ class TATMLNeighbors(LabelEstimator):
         impostors were not drawn.
     pairs_, similar_, pair_weights_
         The drawn pairs.
-    components_, threshold_, threshold_factor_, b0_, result_, prior_, block_shapes_, n_iter_
+    components_, threshold_, threshold_factor_, b0_, result_, prior_, block_shapes_, n_iter_,
+    cell_bounds_
         See `TATML`.
     n_features_in_
         See `TATML`.
@@ -113,7 +114,7 @@ class TATMLNeighbors(LabelEstimator):
     prior: Prior | Literal["best"] = "best"
     n_pairs_per_class: int | None = None
     kernel: KernelLike = None
-    clip_outliers: bool = True
+    clip_outliers: Outliers = "auto"
     n_components: int | Sequence[int] | None = None
     preprocessor: Any = None
     solver: SolverLike = "newton"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from .._learning.cross_fit import merge_identical
 from .._learning.learn import distinct_samples, learn_from_pairs
 from .._learning.samples import KernelLike
-from .._learning.task import LossName, Prior
+from .._learning.task import LossName, Outliers, Prior
 from .._messages import shown
 from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
@@ -74,8 +74,8 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
         Whether C multiplies the mean or the sum of the losses of the pairs.
     kernel : str, KernelMap or None, default=None
         A kernel, in whose feature space the metric is learnt; see `TATML`. Not "precomputed".
-    clip_outliers : bool, default=True
-        Whether to clip outliers in the samples of the pairs; see `TATML`.
+    clip_outliers : bool, "auto" or "replace", default="auto"
+        What to do with outliers in the samples; see `TATML`.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block; see `TATML`.
     preprocessor : array, Blocks, callable or None, default=None
@@ -110,7 +110,7 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
         it; see `TATML`.
     components_, threshold_, threshold_factor_, threshold_shift_, b0_, result_, prior_
         See `TATML`.
-    prior_units_, kernel_map_, block_shapes_, n_iter_, n_features_in_
+    prior_units_, kernel_map_, cell_bounds_, block_shapes_, n_iter_, n_features_in_
         See `TATML`.
 
     See Also
@@ -155,7 +155,7 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
     class_weight: dict[int, float] | Literal["balanced"] | None = "balanced"
     reduction: Literal["mean", "sum"] = "mean"
     kernel: KernelLike = None
-    clip_outliers: bool = True
+    clip_outliers: Outliers = "auto"
     n_components: int | Sequence[int] | None = None
     preprocessor: Any = None
     solver: SolverLike = "newton"
@@ -202,9 +202,9 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
             self.classes_ = CLASSES.copy()
             rows, merged, n_counted = merge_identical(blocks, chosen)
             self._keep_facts(blocks[rows])  # a sample counts once, however many pairs it is in
-            distinct = distinct_samples(blocks, rows, n_counted, settings)
+            distinct, cells = distinct_samples(blocks, rows, n_counted, settings, merged)
             metric = learn_from_pairs(distinct, merged, n_counted, settings)
-            self._publish(replace(metric, pairs=chosen))
+            self._publish(replace(metric, pairs=chosen, cells=cells))
             if calibration_params is not None:
                 options = {"sample_weight": sample_weight, "confidence": None} | calibration_params
                 self.calibrate_threshold(pairs, y, **options)

@@ -26,18 +26,28 @@ from .._verification.probabilities import fit_log_likelihood_ratio
 from .centers import center_of_classes
 from .labelled import Fold, LabelledSamples
 from .metric import Metric, is_one_sided, some_of_each_kind
+from .outliers import clip_outliers, find_cell_bounds, replace_cells
 from .prepare import midpoint_prior_from_samples, prior_from_samples
-from .priors import Units, WithinClasses, has_units, pair_weights, within_classes, within_pairs
+from .priors import (
+    Units,
+    WithinClasses,
+    has_units,
+    is_wide,
+    pair_weights,
+    within_classes,
+    within_pairs,
+)
 from .samples import KernelSettings, host_if_wide
 from .task import Settings
 
-# With so many classes, half of a correction by held-out classes is made, and the log-likelihood
-# ratio is half as steep: on seven datasets of the choosing half its log loss is .60, else .90.
-TRUSTED_CLASSES = 5
+# With so many classes, half of a correction by held-out classes is made. With midpoints, the
+# log-likelihood ratio is then half as steep: on seven datasets its log loss is .60, else .90.
+TRUSTED_CLASSES, TRUSTED_BY_MIDPOINTS = 20, 5
 FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
 SAMPLES_PER_COLUMN = 5  # that unshrunk scatters need
 MOST_HELD_OUT = 1000  # pairs that are drawn from the samples of one fold, in total
+MORE_AREA = 0.005  # by which the AUC must be higher for another choice than clipping
 LEAST_HELD_OUT = 20  # pairs of each kind inside all folds that can judge a threshold
 PAIR_FOLDS = (5, 3, 2)  # folds of the samples of given pairs, more of them first
 ENOUGH_HELD_OUT = 900  # held-out pairs that are enough: no metric is learnt for further parts
@@ -210,6 +220,47 @@ def _taken(blocks: Blocks, pairs: Pairs, rows: NDArray[np.bool_]) -> tuple[Indic
     return used, blocks[used], Pairs(index, chosen.similar, chosen.weights)
 
 
+def choose_cells(
+    blocks: Blocks,
+    counted: Indices,
+    settings: Settings,
+    hold_out: Callable[[Blocks], list[HeldOutPairs]],
+) -> tuple[Blocks, list[Doubles] | None]:
+    """Return samples to learn from, without outliers, and the bounds of replaced cells.
+
+    By default, columns are clipped, if there is a reason to. Wild cells are replaced by the median,
+    or outliers left as they are, if the prior then orders held-out pairs better; held-out samples
+    are treated as new ones, in which nothing is clipped. `hold_out` makes the pairs of samples.
+    """
+    choice, name = settings.clip_outliers, settings.samples_name
+    if choice is False or settings.has_kernel_values:
+        return blocks, None
+    bounds = None if choice is True else find_cell_bounds(blocks, counted)
+    if bounds is None:
+        return clip_outliers(blocks, counted, name), None
+    replaced = replace_cells(blocks, bounds)
+    if choice == "replace":
+        return replaced, bounds
+    clipped, as_given = clip_outliers(blocks, counted, name), hold_out(blocks)
+    of_replaced = hold_out(replaced)
+    areas = [
+        _area_with_cells(settings, hold_out(clipped), as_given) + MORE_AREA,
+        _area_with_cells(settings, as_given, as_given),
+        _area_with_cells(settings, of_replaced, of_replaced),
+    ]
+    best = int(np.argmax(areas))
+    return (clipped, blocks, replaced)[best], bounds if best == 2 else None
+
+
+def _area_with_cells(
+    settings: Settings, known: Sequence[HeldOutPairs], new: Sequence[HeldOutPairs]
+) -> float:
+    """Return the mean area of the prior of known samples, for the held-out pairs of other parts."""
+    both = zip(known, new, strict=True)
+    parts = [replace(one, others=other.others) for one, other in both]
+    return float(np.mean([_area_of_prior(settings, "columns", part) for part in parts] or [0.0]))
+
+
 HoldOut = Callable[[KernelSettings | None], list[HeldOutPairs]]
 
 
@@ -248,6 +299,8 @@ def find_units(settings: Settings, parts: Sequence[HeldOutPairs]) -> tuple[float
         ]
         if min(per_column) >= SAMPLES_PER_COLUMN:
             candidates.append("affine")
+        if all(any(map(is_wide, part.known.arrays)) for part in parts):
+            candidates.append("components")
     areas = [
         float(np.mean([_area_of_prior(settings, units, part) for part in parts]))
         for units in candidates
@@ -330,13 +383,32 @@ class HeldOutRelative:
         )
 
 
+@dataclass(frozen=True)
+class Judge:
+    """Held-out pairs that judge a threshold, and how.
+
+    Parameters
+    ----------
+    parts : sequence of HeldOutPairs
+        The pairs.
+    trust : float
+        The share of the correction that is made: of the logarithm of the factor. With midpoints, it
+        also multiplies the log-likelihood ratio, which is too steep if few classes are held out.
+    bias : float
+        What is added to the logarithm of the factor.
+    """
+
+    parts: Sequence[HeldOutPairs]
+    trust: float = 1.0
+    bias: float = 0.0
+
+
 def cross_fit(
     metric: Metric,
-    parts: Sequence[HeldOutPairs],
+    judge: Judge,
     pairs: Pairs,
     fit: Callable[[HeldOutPairs, Pairs], Metric],
     thins: bool = False,
-    trust: float = 1.0,
 ) -> tuple[Metric, list[FittedPart]]:
     """Correct a threshold by held-out pairs of the parts, if there are any.
 
@@ -344,15 +416,13 @@ def cross_fit(
     log-likelihood ratio of held-out pairs, a linear function of q, is zero. `fit` learns the metric
     of a part from the pairs that lie in it; with `thins`, from some of these where many remain. A
     part with pairs of one kind only is left out, and one that does not allow the fit: a block may
-    be constant in it. After an interrupt, the threshold stays. A `trust` below 1 makes only that
-    share of the correction (of the logarithm of the factor), and multiplies the log-likelihood
-    ratio, which is too steep if few classes are held out. Returns what was learnt from the parts,
-    too.
+    be constant in it. After an interrupt, the threshold stays. Returns what was learnt from the
+    parts, too.
     """
     if metric.result is not None and metric.result.status is Status.INTERRUPTED:
         return metric, []
     fitted = []
-    for part in enough_parts(parts):
+    for part in enough_parts(judge.parts):
         known = part.select_known(pairs)
         known = thin_out(known, PAIR_STEP, PART_PAIRS) if thins else known
         if known.similar.all() or not known.similar.any():
@@ -367,17 +437,19 @@ def cross_fit(
     if held_out is None:
         return metric, fitted
     if not metric.has_midpoint:
-        return metric.with_factor(find_threshold_factor(held_out) ** trust), fitted
+        factor = find_threshold_factor(held_out) ** judge.trust * np.exp(judge.bias)
+        return metric.with_factor(float(factor)), fitted
     ratio = fit_log_likelihood_ratio(held_out.values, held_out.similar, held_out.weights)
     intercept, slope = map(float, ratio)
     if slope > 0:
+        trust = judge.trust
         metric = metric.with_likelihood_ratio(trust**2 * intercept, trust * slope)
     return metric, fitted
 
 
-def trust_in_classes(n_classes: int) -> float:
+def trust_in_classes(n_classes: int, half_trusted: int) -> float:
     """Return how far to trust what held-out classes say of new ones: less if they are few."""
-    return n_classes / (n_classes + TRUSTED_CLASSES)
+    return n_classes / (n_classes + half_trusted)
 
 
 def find_threshold_factor(held_out: HeldOutRelative) -> float:

@@ -27,8 +27,12 @@ from ..features._kernel_map import KernelMap
 from .centers import center_of_classes, without_constants
 from .cross_fit import (
     FOLD_TOL,
+    TRUSTED_BY_MIDPOINTS,
+    TRUSTED_CLASSES,
     FittedPart,
     HeldOutPairs,
+    Judge,
+    choose_cells,
     choose_space,
     cross_fit,
     hold_out_pairs,
@@ -76,7 +80,6 @@ from .priors import (
 )
 from .samples import (
     KernelSettings,
-    clip_outliers,
     host_if_wide,
     map_samples,
     place_blocks,
@@ -86,6 +89,7 @@ from .span import SpanFactor
 from .task import Settings, Task
 
 PAIR_MARGIN = (0.5, 2.0)  # γ_s and γ_d of the pairs that the threshold is learnt from
+Cells = list[Doubles] | None  # the bounds of cells, see `find_cell_bounds`
 SOLVER_OF_PARTS = Newton()
 ROUND_TOL = 1e-3  # tolerance of the rounds before the last
 # The priors to choose from; of equally good ones, the first is taken.
@@ -252,12 +256,13 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
     kernel = read_kernel(settings.kernel, samples.blocks)
     in_tiles = sums_in_tiles(settings, len(samples.blocks))  # these are summed on the host
     blocks = samples.blocks if in_tiles else to_learn(samples.blocks, settings)
-    samples = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
     folds: list[Fold] = []
     if settings.cross_fits or has_units(settings.prior) or kernel is not None:
         folds = folds_of(samples, settings)
+    samples, cells = without_outliers(replace(samples, blocks=blocks), folds, settings)
     hold_out = partial(hold_out_samples, samples, folds)
     kernel, units, parts = choose_space(kernel, settings, hold_out)
+    judges = _judges_of(samples, parts, kernel, settings)
     samples, within, kernel_map = map_labelled(samples, kernel, settings, units)
     blocks, rows = samples.blocks, draw(samples, settings, within)
     metric = replace(learn(Task(blocks, rows, within), settings), units=units)
@@ -267,11 +272,8 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
             judged = draw_random(samples, settings)
             metric = learn_threshold(metric, blocks, judged, settings)
         pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
-        trust = 1.0
-        if settings.new_classes:
-            trust = trust_in_classes(len(np.unique(samples.labels)))
-        metric = _judge_threshold(metric, blocks, pairs, parts, settings, judged, trust)
-    return replace(metric, kernel_map=kernel_map)
+        metric = _judge_threshold(metric, blocks, pairs, judges, settings, judged)
+    return replace(metric, kernel_map=kernel_map, cells=cells)
 
 
 def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: Settings) -> Metric:
@@ -300,18 +302,39 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
     metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
     metric = replace(metric, units=units)
     if settings.learns_threshold:
-        metric = _judge_threshold(metric, mapped, pairs, parts, settings)
+        metric = _judge_threshold(metric, mapped, pairs, [Judge(parts)], settings)
     return replace(metric, kernel_map=kernel_map)
+
+
+def _judges_of(
+    samples: LabelledSamples,
+    parts: Sequence[HeldOutPairs],
+    kernel: KernelSettings | None,
+    settings: Settings,
+) -> list[Judge]:
+    """Return who judges the threshold of labelled samples, by `parts` and by others.
+
+    Of few classes, held-out ones say little about new classes. So the threshold of distances is a
+    compromise with what folds of samples say, and is a bit smaller: theory (New).
+    """
+    if not (settings.new_classes and settings.cross_fits):
+        return [Judge(parts)]
+    n_classes = len(np.unique(samples.labels))
+    if settings.midpoint:
+        return [Judge(parts, trust_in_classes(n_classes, TRUSTED_BY_MIDPOINTS))]
+    trust = trust_in_classes(n_classes, TRUSTED_CLASSES)
+    folds = folds_of(samples, replace(settings, new_classes=False))
+    known = hold_out_samples(samples, folds, kernel)
+    return [Judge(known, 1 - trust, -(1 - trust) / (2 * n_classes)), Judge(parts, trust)]
 
 
 def _judge_threshold(
     metric: Metric,
     blocks: Blocks,
     pairs: Pairs,
-    parts: Sequence[HeldOutPairs],
+    judges: Sequence[Judge],
     settings: Settings,
     judged: Pairs | None = None,
-    trust: float = 1.0,
 ) -> Metric:
     """Correct a learnt threshold by held-out pairs, if there are some: see `cross_fit`.
 
@@ -319,6 +342,7 @@ def _judge_threshold(
     from those of the `judged` pairs, if there are any. A threshold of no use causes a warning.
     """
     inner = for_parts(settings)
+    fitted: list[FittedPart] = []
 
     def fit(part: HeldOutPairs, known: Pairs) -> Metric:
         assert metric.units is not None
@@ -328,8 +352,9 @@ def _judge_threshold(
             return found
         return learn_threshold(found, part.known, part.select_known(judged), inner)
 
-    parts, thins = parts if settings.cross_fits else [], settings.reduction == "mean"
-    found, fitted = cross_fit(metric, parts, pairs, fit, thins=thins, trust=trust)
+    found, thins = metric, settings.reduction == "mean"
+    for judge in judges if settings.cross_fits else []:
+        found, fitted = cross_fit(found, judge, pairs, fit, thins=thins)
     warn_unless_separating(found, blocks, pairs if judged is None else judged, fitted)
     return found
 
@@ -372,17 +397,34 @@ def to_learn(blocks: Blocks, settings: Settings) -> Blocks:
     return host_if_wide(place_blocks(blocks, settings.place))[0]
 
 
-def clipped(blocks: Blocks, counted: Indices, settings: Settings) -> Blocks:
-    """Return the samples without outliers, as far as the settings ask for that."""
-    if not settings.clip_outliers or settings.has_kernel_values:
-        return blocks
-    return clip_outliers(blocks, counted, settings.samples_name)
+def without_outliers(
+    samples: LabelledSamples, folds: Sequence[Fold], settings: Settings
+) -> tuple[LabelledSamples, Cells]:
+    """Return the samples without outliers, and the bounds of cells if cells are replaced."""
+
+    def hold_out(blocks: Blocks) -> list[HeldOutPairs]:
+        return hold_out_samples(replace(samples, blocks=blocks), folds)
+
+    rows = np.arange(len(samples.labels))
+    blocks, cells = choose_cells(samples.blocks, rows, settings, hold_out)
+    return replace(samples, blocks=blocks), cells
 
 
-def distinct_samples(blocks: Blocks, rows: Indices, n_counted: int, settings: Settings) -> Blocks:
-    """Return the samples in `rows`, without outliers, where they are learnt from."""
-    blocks = clipped(to_learn(blocks, settings), rows[:n_counted], settings)
-    return host_if_wide(blocks[rows])[0]
+def distinct_samples(
+    blocks: Blocks, rows: Indices, n_counted: int, settings: Settings, pairs: Pairs | None = None
+) -> tuple[Blocks, Cells]:
+    """Return the samples in `rows`, without outliers, where they are learnt from.
+
+    Without `pairs` of them, there is no choice by held-out pairs. The second value is that of
+    `choose_cells`.
+    """
+    blocks = to_learn(blocks, settings)
+
+    def hold_out(samples: Blocks) -> list[HeldOutPairs]:
+        return [] if pairs is None else hold_out_pairs(samples[rows], pairs)
+
+    blocks, cells = choose_cells(blocks, rows[:n_counted], settings, hold_out)
+    return host_if_wide(blocks[rows])[0], cells
 
 
 def warn_unless_separating(
@@ -464,7 +506,8 @@ def learn_from_neighbors(
     """
     kernel = read_kernel(settings.kernel, samples.blocks)
     blocks = to_learn(samples.blocks, settings)
-    given = replace(samples, blocks=clipped(blocks, np.arange(len(blocks)), settings))
+    samples, folds = replace(samples, blocks=blocks), folds_of(samples, settings)
+    given, cells = without_outliers(samples, folds, settings)
     samples, within, kernel_map = map_labelled(given, kernel, settings)
     blocks, pairs = samples.blocks, draw_random(samples, settings, "random")
     small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
@@ -477,16 +520,15 @@ def learn_from_neighbors(
         if settings.learns_threshold:
             inner, parts = for_parts(settings), []
             if settings.cross_fits:
-                folds = folds_of(samples, settings)
                 parts = hold_out_samples(given, folds, kernel)
 
             def fit(part: HeldOutPairs, known: Pairs) -> Metric:
                 labels = samples.labels[part.rows]
                 return _learn_in_rounds(part.known, labels, known, part.within, inner, rule).metric
 
-            metric, fitted = cross_fit(metric, parts, pairs, fit)
+            metric, fitted = cross_fit(metric, Judge(parts), pairs, fit)
             warn_unless_separating(metric, blocks, pairs, fitted)
-    return replace(rounds, metric=replace(metric, kernel_map=kernel_map))
+    return replace(rounds, metric=replace(metric, kernel_map=kernel_map, cells=cells))
 
 
 def _learn_in_rounds(

@@ -64,8 +64,11 @@ class Metric:
         With midpoints: a − s q is the log-likelihood ratio of new pairs.
     pairs : Pairs or AllPairs, optional
         The pairs that the metric was learnt from; `AllPairs` if there is no list of them.
-    units : {"columns", "common", "affine"}
+    units : {"columns", "common", "affine", "components"}
         The units in which the scatter of the prior was shrunk.
+    cells : list of M arrays of shape (3, n, n'), optional
+        Bounds and medians of cells: those outside are to be replaced before samples are given to
+        the metric, see `replace_cells`.
     """
 
     factors: Sequence[Factor]
@@ -82,6 +85,7 @@ class Metric:
     likelihood_ratio: Doubles | None = None
     pairs: Pairs | AllPairs | None = None
     units: Units | None = None
+    cells: list[Doubles] | None = None
 
     def mapped(self, samples: Blocks, place: Array | None = None) -> Blocks:
         """Return the samples in the space of the kernel, if any, on the device of `place`.
@@ -162,12 +166,12 @@ class Metric:
         """Return the metric with another b0, and the threshold that belongs to it."""
         return replace(self, b0=b0, threshold=threshold_of(b0, margin), threshold_factor=1.0)
 
-    def with_factor(self, factor: float | None) -> Metric:
-        """Return the metric with a multiple of its threshold; None leaves it as it is."""
-        if factor is None:
-            return self
+    def with_factor(self, factor: float) -> Metric:
+        """Return the metric with a multiple of its threshold."""
         assert self.threshold is not None
-        return replace(self, threshold_factor=factor, threshold=factor * self.threshold)
+        assert self.threshold_factor is not None
+        of_both = factor * self.threshold_factor
+        return replace(self, threshold_factor=of_both, threshold=factor * self.threshold)
 
     def with_likelihood_ratio(self, intercept: float, slope: float) -> Metric:
         """Return the metric with the log-likelihood ratio `intercept` − `slope` (q − threshold).

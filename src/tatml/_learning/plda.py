@@ -8,7 +8,7 @@ the prior, in the units of that ratio.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 
@@ -26,12 +26,15 @@ from .priors import (
     distinct_pairs,
     half_differences,
     kind_and_units,
+    leading_axes,
     mean_square,
     mean_squares,
     minus_class_means,
+    outside_components,
     rows_of,
     scatter_within,
     units_of_rows,
+    with_outside,
     with_variances,
 )
 
@@ -164,6 +167,8 @@ def plda_in_units(
     """
     width = array.shape[2]
     _, units = kind_and_units("discriminant", width, within, m)
+    if units == "components":
+        return _plda_of_components(array, centred, deviations, within, new_classes, m)
     S, ridge = scatter_within(deviations, centred, units, varies, width)
     factor = correction(within)
     B = between_classes(array, within)
@@ -174,6 +179,26 @@ def plda_in_units(
     found = plda(ratio, axes, floor, _n_classes(within, new_classes))
     found = Plda(found.W0, found.V0, width * found.log_ratio)  # each column is one observation
     return found, floor / (factor * ridge + RIDGE), floor / (1 + RIDGE)
+
+
+def _plda_of_components(
+    array: Array,
+    centred: Array,
+    deviations: Array,
+    within: WithinClasses,
+    new_classes: bool,
+    m: int,
+) -> tuple[Plda, float, float]:
+    """Return the prior of the principal components, nearly 0 outside: see `plda_in_units`."""
+    axes = leading_axes(centred)
+    varies, turn = np.ones(axes.shape[1], dtype=bool), asarray(axes, centred)
+    turned = namespace(array).matmul(asarray(axes.T, array), array)
+    rows = (turned, centred @ turn, deviations @ turn)
+    within = replace(within, units="columns")
+    inside, _, _ = plda_in_units(*rows, within, varies, new_classes, m)
+    outside = outside_components(inside.W0, inside.V0)
+    W0, V0 = (with_outside(matrix, axes, outside) for matrix in (inside.W0, inside.V0))
+    return Plda(W0, V0, inside.log_ratio), outside, outside
 
 
 def _n_classes(within: WithinClasses, new_classes: bool) -> float:

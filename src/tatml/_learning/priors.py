@@ -58,9 +58,12 @@ SHRUNK = ("within", "discriminant")  # priors whose scatter within classes is sh
 IDENTICAL = "expected pairs of samples that differ, got identical ones only"
 LEAST_VARIANCE = 1e-250  # features with less variance count as constant: 1/variance overflows
 RIDGE = 1e-6  # added to the scatter within classes, in its units, so that it has an inverse
+COMPONENT_SHARE = 0.95  # of the variance of standardised columns, which the components have
+OUTSIDE_COMPONENTS = 0.01  # the prior outside them, relative to its least weight inside
 NEGLIGIBLE = 1e-26  # features with less variance, relative to the largest, count as constant
-Units = Literal["columns", "common", "affine"]
+Units = Literal["columns", "common", "affine", "components"]
 UNITS = get_args(Units)
+IN_COLUMNS = ("columns", "components")  # units of single columns, which kernel images do not have
 
 
 def is_wide(array: NDArray[np.floating]) -> bool:
@@ -347,7 +350,7 @@ def kind_and_units(kind: str, width: int, within: WithinClasses, m: int) -> tupl
     is_image = m >= len(within.deviations) - within.n_images  # of a kernel
     if kind == "auto":
         kind = "diagonal" if width == 1 and not is_image else "scaled"
-    return kind, "common" if is_image and within.units == "columns" else within.units
+    return kind, "common" if is_image and within.units in IN_COLUMNS else within.units
 
 
 def units_of_rows(
@@ -359,7 +362,7 @@ def units_of_rows(
     """
     total = _without_zeros(variance)
     varies = total == variance
-    if kind == "covariance":
+    if kind == "covariance" or units == "components":
         return np.sqrt(total), varies
     unit = np.sqrt(np.where(varies, np.maximum(inside(), LEAST_WITHIN * total), total))
     if units == "common" and varies.any():
@@ -406,6 +409,8 @@ def _prior_in_units(
     if kind == "covariance":
         name = f"prior='covariance': the covariance of block {m}"
         return _inverse(mean_square(centred), np.zeros(n_outside), name), 1.0, 1.0
+    if units == "components":
+        return _prior_of_components(kind, centred, deviations, width, m)
     scatter, ridge = scatter_within(deviations, centred, units, varies, width)
     if kind == "discriminant":
         W0 = _discriminant(scatter, deviations, centred, width)
@@ -415,6 +420,37 @@ def _prior_in_units(
     outside[: max(0, int(np.sum(varies)) - len(scatter))] = ridge
     name = f"prior='within': the within-class scatter of block {m}"
     return _inverse(scatter, outside, name), 1 / ridge if ridge else 1.0, 1.0
+
+
+def _prior_of_components(
+    kind: str, centred: Array, deviations: Array, width: int, m: int
+) -> tuple[Doubles, float, float]:
+    """Return a prior that is learnt from the principal components, and nearly 0 outside them."""
+    axes = leading_axes(centred)
+    varies, turn = np.ones(axes.shape[1], dtype=bool), asarray(axes, centred)
+    rows = (centred @ turn, deviations @ turn)
+    inside, _, _ = _prior_in_units(kind, *rows, "columns", varies, width, m)
+    outside = outside_components(inside)
+    return with_outside(inside, axes, outside), outside, outside
+
+
+def leading_axes(centred: Array) -> Doubles:
+    """Return the principal axes of samples minus their mean, with 95 % of the variance, (r, k)."""
+    variances, axes = np.linalg.eigh(mean_square(centred))
+    shares = np.cumsum(variances[::-1]) / max(np.sum(variances), np.finfo(float).tiny)
+    count = 1 + int(np.searchsorted(shares, COMPONENT_SHARE))
+    return axes[:, ::-1][:, :count]
+
+
+def outside_components(*matrices: Doubles) -> float:
+    """Return the weight outside the components, for priors that have these matrices inside."""
+    return OUTSIDE_COMPONENTS * min(float(np.linalg.eigvalsh(matrix)[0]) for matrix in matrices)
+
+
+def with_outside(inside: Doubles, axes: Doubles, outside: float) -> Doubles:
+    """Return a matrix given in the basis of some axes, and a multiple of the identity elsewhere."""
+    rest = inside - outside * np.eye(len(inside))
+    return axes @ rest @ axes.T + outside * np.eye(len(axes))
 
 
 def scatter_within(

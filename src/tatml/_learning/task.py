@@ -21,6 +21,7 @@ from .._sharding.all_pairs import AllPairs
 from ..features._kernel_map import KernelMap
 from .priors import PriorName, WithinClasses, pair_weights
 
+Outliers = bool | Literal["auto", "replace"]
 LossName = Literal["auto", "squared_hinge", "logistic"]
 Prior = PriorName | Sequence[ArrayLike] | ArrayLike
 # C with midpoints for new classes: there are as many observations of the sums as classes.
@@ -106,7 +107,7 @@ class Settings:
     n_neighbors: int = 3
     reduction: Literal["mean", "sum"] = "mean"
     kernel: KernelMap | None = None
-    clip_outliers: bool = True
+    clip_outliers: Outliers = True
     n_components: int | Sequence[int] | None = None
     solver: Newton | Dykstra = Newton()  # noqa: RUF009  # immutable
     tol: float = 1e-6
