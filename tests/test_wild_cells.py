@@ -1,4 +1,4 @@
-"""Wild cells: their bounds by hand, what is replaced and where, and the choice by held-out pairs."""
+"""Wild cells: their bounds by hand, what is replaced, and the choice by held-out pairs."""
 
 import warnings
 

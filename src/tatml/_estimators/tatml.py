@@ -87,8 +87,8 @@ class TATML(LabelEstimator):
         Whether the pairs to judge will be of classes that `fit` has not seen, such as persons. Then
         choices are judged on held-out classes (with fewer than four classes, and by default, on
         held-out samples of all classes), and the threshold is, the more the more classes there are;
-        that of distances is also a bit smaller. With a midpoint, the prior is also another one, and probabilities are closer to 0.5
-        the fewer the classes are.
+        that of distances is also a bit smaller. With a midpoint, the prior is also another one, and
+        probabilities are closer to 0.5 the fewer the classes are.
     prior : str, or list of M arrays of shape (n_m, n_m), default="discriminant"
         The metric that the learnt one stays close to (W0).
 

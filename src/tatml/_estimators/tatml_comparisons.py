@@ -141,7 +141,8 @@ class TATMLTriplets(ComparisonLearner):
     kernel : str, KernelMap or None, default=None
         A kernel, in whose feature space the metric is learnt; see `TATML`. Not "precomputed".
     clip_outliers : bool, "auto" or "replace", default=True
-        What to do with outliers in the samples; see `TATML`. "auto" is True here: there are no held-out pairs.
+        What to do with outliers in the samples; see `TATML`. Without held-out pairs,
+        "auto" is True.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block; see `TATML`.
     preprocessor : array, Blocks, callable or None, default=None
@@ -261,7 +262,8 @@ class TATMLQuadruplets(ComparisonLearner):
     kernel : str, KernelMap or None, default=None
         A kernel, in whose feature space the metric is learnt; see `TATML`. Not "precomputed".
     clip_outliers : bool, "auto" or "replace", default=True
-        What to do with outliers in the samples; see `TATML`. "auto" is True here: there are no held-out pairs.
+        What to do with outliers in the samples; see `TATML`. Without held-out pairs,
+        "auto" is True.
     n_components : int, sequence of M int, or None, default=None
         Number of rows of `components_` in each block; see `TATML`.
     preprocessor : array, Blocks, callable or None, default=None
