@@ -3,12 +3,15 @@
 `tatml.plotting` draws the results of `feature_shares` and `permutation_importance`.
 """
 
+from ._comparison import ImportanceComparison, compare_importance
 from ._features import FeatureShares, PermutationImportance, feature_shares, permutation_importance
 from ._intervals import threshold_interval
 
 __all__ = [
     "FeatureShares",
+    "ImportanceComparison",
     "PermutationImportance",
+    "compare_importance",
     "feature_shares",
     "permutation_importance",
     "threshold_interval",
