@@ -345,7 +345,9 @@ def test_a_column_that_is_subtracted_cancels_with_the_other_one():
     X, pairs, signs = made(columns)
     found = compared(X, pairs, signs, np.array([[1, -0.8, 0], [0, 0, 1], [0, 0, 0]]))
     assert found.shares.dissimilar[1] < 0
-    assert found.reasons[1].startswith("cancels with x0: its own differences would have a share of ")
+    assert found.reasons[1].startswith(
+        "cancels with x0: its own differences would have a share of "
+    )
     far = signs < 0
     delta = X[pairs[far, 0]] - X[pairs[far, 1]]
     whole = np.mean((delta[:, 0] - 0.8 * delta[:, 1]) ** 2 + delta[:, 2] ** 2)
@@ -365,7 +367,30 @@ def test_independent_columns_are_replaceable():
     for k in range(5):
         assert found.reasons[k].startswith("replaceable: alone it has an AUC of 0.9")
         rest = found.importance.baseline - found.importance.mean[k]
-        assert found.reasons[k].endswith(f"without it the others have {rest:.3f}")
+        assert found.reasons[k].endswith(f"with it permuted, {rest:.3f} is left")
+
+
+def test_copies_are_replaceable_if_others_suffice_without_all_of_them():
+    X, pairs, signs = made(
+        lambda rng, y: [
+            *[3 * y + rng.normal(size=len(y))] * 2,
+            *(4 * y + rng.normal(size=(6, len(y)))),
+        ]
+    )
+    found = compared(X, pairs, signs)
+    for reason in found.reasons[:2]:
+        assert reason.startswith("replaceable: ")
+    without = np.stack([*[np.zeros(200)] * 2, *X.T[2:]], axis=1)
+    assert compared(without, pairs, signs).importance.baseline > 0.98
+
+
+def test_noise_with_a_share_of_similar_pairs_only_tells_little():
+    X, pairs, signs = made(
+        lambda rng, y: [*[4 * y + rng.normal(size=len(y))] * 3, rng.normal(size=len(y))]
+    )
+    found = compared(X, pairs, signs)
+    assert found.shares.dissimilar[3] < 0.05 < 0.2 < found.shares.similar[3]
+    assert found.reasons[3].startswith("tells little: ")
 
 
 def test_a_column_without_noise_tells_much_for_its_share():
@@ -378,11 +403,42 @@ def test_a_column_without_noise_tells_much_for_its_share():
     assert all(reason.startswith("tells little") for reason in found.reasons[1:])
 
 
+def test_what_removes_more_noise_than_there_is_cancels_with_a_positive_share():
+    """D = (Δ_0 − 1.1 Δ_1)² with x_0 = signal + noise and x_1 = noise, of mean 0 in each class."""
+
+    def columns(rng, y):
+        noise = 3 * rng.normal(size=len(y))
+        noise -= np.array([noise[y == 0].mean(), noise[y == 1].mean()])[y]
+        return [2 * y + 0.3 * rng.normal(size=len(y)) + noise, noise, 0.01 * rng.normal(size=200)]
+
+    X, pairs, signs = made(columns)
+    found = compared(X, pairs, signs, np.array([[1, -1.1, 0], [0, 0, 1], [0, 0, 0]]))
+    assert found.shares.dissimilar[1] > 0.1
+    assert found.reasons[1].startswith("cancels with x0: ")
+
+
+def test_a_negative_share_is_explained_without_importance_too():
+    """Eight noises are halved by their copies, but the signal is much larger than they are."""
+
+    def columns(rng, y):
+        noise = rng.normal(size=(8, len(y)))
+        return [*noise, *noise, 6 * y + 0.1 * rng.normal(size=len(y))]
+
+    X, pairs, signs = made(columns)
+    components = np.zeros((17, 17))
+    components[:8, :16] = np.hstack([np.eye(8), -0.5 * np.eye(8)])
+    components[16, 16] = 1
+    found = compared(X, pairs, signs, components, by=["noise"] * 8 + ["copy"] * 8 + ["signal"])
+    assert found.shares.dissimilar[1] < -0.05
+    assert abs(found.importance.mean[1]) < 0.02
+    assert found.reasons[0].startswith("tells little: ")
+    assert found.reasons[1].startswith("cancels with noise: ")
+    assert found.reasons[2] == ""
+
+
 def test_copies_that_are_subtracted_from_each_other_cancel():
     """D = (3 Δ_0 − 2 Δ_1)² + Δ_2² with x_0 = x_1: the shares of the copies are 3 and −2."""
-    X, pairs, signs = made(
-        lambda rng, y: [*[3 * y + rng.normal(size=len(y))] * 2, 0.001 * y]
-    )
+    X, pairs, signs = made(lambda rng, y: [*[3 * y + rng.normal(size=len(y))] * 2, 0.001 * y])
     found = compared(X, pairs, signs, np.array([[3, -2, 0], [0, 0, 1], [0, 0, 0]]))
     assert_allclose(found.shares.dissimilar[:2], [3, -2], rtol=1e-5)
     assert found.reasons[1].startswith("cancels with x0: its own differences would have a share of")
@@ -409,6 +465,17 @@ def test_where_both_agree_no_reason_is_given():
     assert found.reasons == ("", "")
     assert found.alone[1] == 0.5
     assert len(str(found).splitlines()) == 4
+
+
+def test_shares_of_independent_columns_of_one_kind_agree_with_their_importances():
+    """Each of six has a sixth of the distances and, relative to the AUC above 1/2, of the loss."""
+    X, pairs, signs = made(
+        lambda rng, y: [*(y + rng.normal(size=(6, len(y))))], n_samples=400, seed=1
+    )
+    found = compared(X, pairs, signs)
+    assert_allclose(found.shares.dissimilar, 1 / 6, atol=0.03)
+    assert_allclose(found.importance.mean / (found.importance.baseline - 0.5), 1 / 6, atol=0.06)
+    assert found.reasons == ("",) * 6
 
 
 def test_pairs_that_the_metric_does_not_rank_have_no_informative_features():

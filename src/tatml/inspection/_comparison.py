@@ -127,7 +127,7 @@ def compare_importance(
     - redundant: other features say the same. Their distances and those in this feature are
       correlated among similar and among dissimilar pairs, and all of them permuted together lose
       more than one and a half times what they lose one by one.
-    - replaceable: alone it ranks the pairs well, but so do the others together without it.
+    - replaceable: alone it ranks the pairs well, but so do the others if it is permuted.
 
     Reasons for an importance that is larger than the share, or for a negative share:
 
@@ -246,7 +246,7 @@ class _Figures(NamedTuple):
                 f"redundant: {auc}; {loss:.3f} is lost if it is permuted together with {names}, "
                 f"and {in_total:.3f} in total if one by one"
             )
-        return f"replaceable: {auc}; without it the others have {baseline - losses[number]:.3f}"
+        return f"replaceable: {auc}; with it permuted, {baseline - losses[number]:.3f} is left"
 
     def _of_small_share(self, number: int, others: list[int]) -> str:
         far = ~self.ranking.similar
@@ -256,8 +256,8 @@ class _Figures(NamedTuple):
             common = [self._common(number, other)[far].mean() / whole for other in others]
             name = self.groups.names[others[np.argmin(common)]]
             return (
-                f"cancels with {name}: its own differences would have a share of {own:.3f}, what it "
-                f"has in common with {name} takes {-min(common):.3f} away"
+                f"cancels with {name}: its own differences would have a share of {own:.3f}, what "
+                f"it has in common with {name} takes {-min(common):.3f} away"
             )
         auc = f"alone it has an AUC of {self.alone[number]:.3f}"
         if self._tells(number):
