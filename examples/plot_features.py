@@ -51,7 +51,7 @@ PermutationImportanceDisplay.from_result(importance, ax=axes[1])
 # %%
 # **Why they disagree.** Some features have a large share and little importance. Each reason is
 # checked on the same pairs: alone, the feature ranks them hardly better than chance, or the others
-# do as well without it.
+# do almost as well if it is permuted.
 
 print(compare_importance(metric, pairs, signs, X_new, n_repeats=10, random_state=0))
 

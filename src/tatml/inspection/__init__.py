@@ -1,6 +1,7 @@
 """What a fitted metric depends on: its threshold on the sample, its distances on the features.
 
-`tatml.plotting` draws the results of `feature_shares` and `permutation_importance`.
+`tatml.plotting` draws the results of `feature_shares` and `permutation_importance`, and
+`compare_importance` says why they disagree.
 """
 
 from ._comparison import ImportanceComparison, compare_importance
