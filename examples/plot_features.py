@@ -15,7 +15,7 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 from tatml import TATML
-from tatml.inspection import feature_shares, permutation_importance
+from tatml.inspection import compare_importance, feature_shares, permutation_importance
 from tatml.plotting import FeatureShareDisplay, MetricDisplay, PermutationImportanceDisplay
 
 X, y = load_wine(return_X_y=True, as_frame=True)
@@ -47,6 +47,13 @@ print(importance)
 figure, axes = plt.subplots(1, 2, figsize=(12, 5.4), layout="constrained")
 FeatureShareDisplay.from_result(shares, ax=axes[0])
 PermutationImportanceDisplay.from_result(importance, ax=axes[1])
+
+# %%
+# **Why they disagree.** Some features have a large share and little importance. Each reason is
+# checked on the same pairs: alone, the feature ranks them hardly better than chance, or the others
+# do almost as well if it is permuted.
+
+print(compare_importance(metric, pairs, signs, X_new, n_repeats=10, random_state=0))
 
 # %%
 # **The matrix.** Entries off the diagonal show which features are combined. Rows and columns are

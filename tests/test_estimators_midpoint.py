@@ -560,6 +560,7 @@ def test_a_search_that_finds_no_midpoint_has_distances():
         "FeatureShareDisplay",
         "MetricDisplay",
         "PermutationImportanceDisplay",
+        "compare_importance",
         "feature_shares",
         "permutation_importance",
     ],

@@ -330,13 +330,17 @@ def test_pairs_without_distance_have_no_shares():
         feature_shares(metric, [[0, 1], [0, 2]], [1, -1], X)
 
 
-def test_columns_of_sparse_tables_are_not_permuted():
+def test_columns_of_sparse_tables_are_permuted_as_those_of_dense_ones():
     rng = np.random.default_rng(0)
     X, y = csr_array(1 + rng.random((20, 50)) * (rng.random((20, 50)) < 0.5)), np.arange(20) % 2
     metric = TATML(**FEW).fit(X, y)
     pairs, signs = labelled_pairs(y)
-    with pytest.raises(TypeError, match="X: expected a dense table"):
-        permutation_importance(metric, pairs, signs, X)
+    sparse, dense = (
+        permutation_importance(metric, pairs, signs, table, n_repeats=2, random_state=0)
+        for table in (X, X.toarray())
+    )
+    assert_allclose(sparse.importances, dense.importances, atol=1e-12)
+    assert np.ptp(sparse.mean) > 0
 
 
 def test_pair_estimators_are_explained_too():

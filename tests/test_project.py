@@ -46,8 +46,8 @@ PUBLIC = {
         LogEuclidean SPDPower TableEncoder TangentSpace Unfold Vectorize
     """,
     "tatml.inspection": """
-        FeatureShares PermutationImportance feature_shares permutation_importance
-        threshold_interval
+        FeatureShares ImportanceComparison PermutationImportance compare_importance feature_shares
+        permutation_importance threshold_interval
     """,
     "tatml.io": "Model export load_model save_model",
     "tatml.losses": "BurgLoss LogisticLoss PairLoss SquaredHinge",
@@ -423,7 +423,8 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
     assert by_identity == {
         *("AllPairs", "Piece", "DatasetLayout", "PairGraph", "Pairs", "Iterate", "Result"),
         *("MetricPrior", "ReducedBlocks", "Span", "SpanFactor", "SpanResult"),
-        *("FeatureShares", "PermutationImportance", "SparseRows", "SvecRows"),
+        *("FeatureShares", "ImportanceComparison", "PermutationImportance"),
+        *("SparseRows", "SvecRows"),
         *("Column", "Comparisons", "LinkedPairs", "Monitor", "Axes", "Identities"),
         *(
             "Plda",

@@ -80,6 +80,12 @@ class SparseBlock:
             part = slice(start, start + step)
             yield part, self._by_column[:, part].toarray()
 
+    def with_columns_from(self, order: Indices, chosen: NDArray[np.bool_]) -> SparseBlock:
+        """Return the table with the chosen columns of row order[i] in row i."""
+        old = self._by_column
+        moved = np.where(chosen[self._columns], np.argsort(order)[old.indices], old.indices)
+        return SparseBlock(csc_array((old.data, moved, old.indptr), shape=old.shape))
+
     def extremes(self) -> Doubles:
         """Return the smallest and the largest entry of each column, of shape (2, n, 1)."""
         ends = [self.table.min(axis=0), self.table.max(axis=0)]

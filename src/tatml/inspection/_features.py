@@ -13,41 +13,63 @@ from scipy.sparse.csgraph import laplacian
 from sklearn.metrics import roc_auc_score
 
 from .._array import Doubles, Indices
-from .._data.blocks import Blocks, check_block_names, check_row_names, make_frame
+from .._data.blocks import Blocks, check_block_names, make_frame
 from .._data.sparse import SparseBlock
 from .._estimators.inputs import check_has, pair_labels
+from .._learning.metric import Metric
 from .._learning.span import SpanFactor
 from .._messages import shown
-from .._validation import as_list, check_choice, check_count, check_random
+from .._validation import WrongTypeError, as_list, check_choice, check_count, check_random
 from ..features._symmetric import is_symmetric
 
-By = Literal["features", "blocks"]
+By = Literal["features", "blocks", "groups"]
+Mask = NDArray[np.bool_]
 NAME_WIDTH = 40  # longer names are cut in printed tables
+PER_FEATURE = "one word per feature; for several blocks one list of words per block"
 
 
-class Part(NamedTuple):
-    """A row of a block, or all of its rows, and its name."""
+class Groups(NamedTuple):
+    """The features that are measured together."""
 
-    name: str
-    block: int
-    rows: int | slice
+    by: By
+    names: tuple[str, ...]
+    rows: list[Indices]  # for each block, the number of the group of each row
+
+    def masks(self, *numbers: int) -> list[Mask]:
+        """Return for each block which rows belong to the groups of these numbers."""
+        return [np.isin(of_rows, numbers) for of_rows in self.rows]
 
 
-def name_parts(estimator: Any, by: By, names: Any) -> list[Part]:
-    """Return the rows of all blocks, or the blocks, with given names or those that fit saw."""
-    check_choice("by", by, ("features", "blocks"))
+def group_rows(estimator: Any, by: Any, names: Any) -> Groups:
+    """Return groups of a row each, of a block each, or of the rows with the same word in `by`."""
     shapes = estimator.block_shapes_
-    blocks = vars(estimator).get("block_names_in_") or [f"block {m}" for m in range(len(shapes))]
-    if by == "blocks":
-        words = check_block_names(names, len(shapes)) or blocks
-        return [Part(word, m, slice(None)) for m, word in enumerate(words)]
     sizes = [n for n, _ in shapes]
-    rows = _known_rows(estimator) if names is None else _given_rows(names, sizes)
-    return [
-        Part(word if len(shapes) == 1 else f"{blocks[m]}: {word}", m, row)
+    if not isinstance(by, str):
+        return _given_groups(by, names, sizes)
+    check_choice("by", by, ("features", "blocks"))
+    blocks = vars(estimator).get("block_names_in_") or [f"block {m}" for m in range(len(sizes))]
+    if by == "blocks":
+        words = check_block_names(names, len(sizes)) or tuple(blocks)
+        return Groups("blocks", words, [np.full(n, m) for m, n in enumerate(sizes)])
+    rows = _known_rows(estimator) if names is None else _given_rows("names", names, sizes)
+    found = [
+        word if len(sizes) == 1 else f"{blocks[m]}: {word}"
         for m, words in enumerate(rows)
-        for row, word in enumerate(words)
+        for word in words
     ]
+    return Groups("features", tuple(found), np.split(np.arange(len(found)), np.cumsum(sizes)[:-1]))
+
+
+def _given_groups(by: Any, names: Any, sizes: Sequence[int]) -> Groups:
+    """Return the groups of rows with the same word, in the order of their first rows."""
+    rows = _given_rows("by", by, sizes, f"'features', 'blocks', or {PER_FEATURE}")
+    if names is not None:
+        raise ValueError(
+            f"names: expected None with groups in by, whose words are the names, got {shown(names)}"
+        )
+    numbers: dict[str, int] = {}
+    found = [np.array([numbers.setdefault(w, len(numbers)) for w in words]) for words in rows]
+    return Groups("groups", tuple(numbers), found)
 
 
 def _known_rows(estimator: Any) -> list[Sequence[str]]:
@@ -61,16 +83,19 @@ def _known_rows(estimator: Any) -> list[Sequence[str]]:
     ]
 
 
-def _given_rows(names: Any, sizes: Sequence[int]) -> list[Sequence[str]]:
-    """Return given names per block; for one block they may be one list."""
-    what = "one word per feature; for several blocks one list of words per block"
-    listed = as_list("names", names, what)
+def _given_rows(
+    name: str, values: Any, sizes: Sequence[int], what: str = PER_FEATURE
+) -> list[Sequence[str]]:
+    """Return given words per block; for one block they may be one list."""
+    listed = as_list(name, values, what)
     if len(sizes) == 1 and all(isinstance(word, str) for word in listed):
         listed = [listed]
-    found = check_row_names(listed, [(n,) for n in sizes], "names")
-    if found is None or None in found:
-        raise TypeError(f"names: expected {what}, got {shown(names)}")
-    return [words for words in found if words is not None]
+    elif len(listed) != len(sizes) or any(words is None for words in listed):
+        raise WrongTypeError(f"{name}: expected {what}, got {shown(values)}")
+    return [
+        check_block_names(words, n, f"{name}[{m}]", "one word per feature") or ()
+        for m, (words, n) in enumerate(zip(listed, sizes, strict=True))
+    ]
 
 
 def format_table(
@@ -93,10 +118,10 @@ class FeatureShares:
     Attributes
     ----------
     names : tuple of str
-        The names of the features, or of the blocks.
+        The names of the features, of the blocks, or of the groups.
     similar, dissimilar : arrays of shape (n_features,)
         The shares in the mean squared distance of similar and of dissimilar pairs. Each sums to 1.
-    by : {"features", "blocks"}, default="features"
+    by : {"features", "blocks", "groups"}, default="features"
         What the rows are.
 
     See Also
@@ -146,7 +171,7 @@ def feature_shares(
     y: ArrayLike,
     X: Any = None,
     *,
-    by: By = "features",
+    by: str | Sequence[Any] = "features",
     names: Sequence[Any] | None = None,
 ) -> FeatureShares:
     """Compute the share of each feature in the distances of similar and of dissimilar pairs.
@@ -171,11 +196,15 @@ def feature_shares(
         +1 for similar pairs, −1 for dissimilar pairs.
     X : Blocks or array-like, optional
         The samples that index pairs refer to.
-    by : {"features", "blocks"}, default="features"
-        Whether to return the share of each feature, which is a row of a block, or of each block.
+    by : {"features", "blocks"} or sequence of str, default="features"
+        Whether to return the share of each feature, which is a row of a block, of each block, or of
+        each group of features. For groups, give one word per feature (for several blocks one
+        sequence per block); features with the same word are one group, and their shares are added.
+        After `TableEncoder`, its `source_columns_` give the share of each column of the table.
     names : sequence of str, optional
         The names of the features (for several blocks one sequence per block), or of the blocks. By
-        default those that fit saw: the columns of a data frame, or the names of `Blocks`.
+        default those that fit saw: the columns of a data frame, or the names of `Blocks`. Groups
+        have their words.
 
     Returns
     -------
@@ -209,25 +238,23 @@ def feature_shares(
             "estimator: expected a metric without a kernel, whose matrix belongs to the features, "
             f"got kernel={estimator.kernel_map_.kernel!r}; use permutation_importance"
         )
-    parts = name_parts(estimator, by, names)
+    groups = group_rows(estimator, by, names)
     blocks, index = estimator._pairs_of(pairs, X)
     similar = pair_labels(y, len(index))
     totals = []
     for kind in (similar, ~similar):
-        per_block = [
+        of_rows = [
             _row_parts(A, array, index[kind])
             for A, array in zip(estimator._component_list(), blocks.arrays, strict=True)
         ]
-        if by == "blocks":
-            per_block = [rows.sum(keepdims=True) for rows in per_block]
-        of_kind = np.concatenate(per_block)
+        of_kind = np.bincount(np.concatenate(groups.rows), np.concatenate(of_rows))
         if not of_kind.sum() > 0:
             raise ValueError(
                 "pairs: expected pairs of both kinds with a positive distance, got one kind whose "
                 "distances are all zero"
             )
         totals.append(of_kind / of_kind.sum())
-    return FeatureShares(tuple(part.name for part in parts), totals[0], totals[1], by)
+    return FeatureShares(groups.names, totals[0], totals[1], groups.by)
 
 
 def _row_parts(A: Any, array: Any, index: Indices) -> Doubles:
@@ -253,12 +280,12 @@ class PermutationImportance:
     Attributes
     ----------
     names : tuple of str
-        The names of the features, or of the blocks.
+        The names of the features, of the blocks, or of the groups.
     baseline : float
         The area under the ROC curve (AUC) of the pairs as they are.
     importances : array of shape (n_features, n_repeats)
         The baseline minus the AUC with the feature permuted.
-    by : {"features", "blocks"}, default="features"
+    by : {"features", "blocks", "groups"}, default="features"
         What the rows are.
 
     See Also
@@ -312,7 +339,7 @@ def permutation_importance(
     y: ArrayLike,
     X: Any = None,
     *,
-    by: By = "features",
+    by: str | Sequence[Any] = "features",
     n_repeats: int = 5,
     names: Sequence[Any] | None = None,
     random_state: Any = None,
@@ -334,13 +361,18 @@ def permutation_importance(
         +1 for similar pairs, −1 for dissimilar pairs.
     X : Blocks or array-like, optional
         The samples that index pairs refer to.
-    by : {"features", "blocks"}, default="features"
-        Whether to permute each feature, which is a row of a block, or each block.
+    by : {"features", "blocks"} or sequence of str, default="features"
+        Whether to permute each feature, which is a row of a block, each block, or each group of
+        features. For groups, give one word per feature (for several blocks one sequence per block);
+        features with the same word are permuted together. After `TableEncoder`, its
+        `source_columns_` give the importance of each column of the table: the result is that of
+        permuting this column before it is encoded.
     n_repeats : int, default=5
-        Number of permutations per feature.
+        Number of permutations per feature, block or group.
     names : sequence of str, optional
         The names of the features (for several blocks one sequence per block), or of the blocks. By
-        default those that fit saw: the columns of a data frame, or the names of `Blocks`.
+        default those that fit saw: the columns of a data frame, or the names of `Blocks`. Groups
+        have their words.
     random_state : int, RandomState, Generator or None, default=None
         Seeds the permutations.
 
@@ -373,38 +405,68 @@ def permutation_importance(
         raise ValueError(
             "estimator: expected a metric of features, got kernel='precomputed', which has none"
         )
-    parts = name_parts(estimator, by, names)
-    blocks, index = estimator._pairs_of(pairs, X)
-    if any(isinstance(array, SparseBlock) for array in blocks.arrays):
-        raise TypeError("X: expected a dense table, whose columns can be permuted, got sparse one")
-    similar = pair_labels(y, len(index))
-    baseline = _auc(estimator, blocks, index, similar)
-    symmetric = [np.all(is_symmetric(array)) for array in blocks.arrays]
-    scores = np.empty((len(parts), n_repeats))
-    for number, part in enumerate(parts):
+    groups = group_rows(estimator, by, names)
+    ranking = Ranking.of(estimator, pairs, y, X)
+    baseline = ranking.auc(ranking.blocks)
+    scores = [
+        ranking.permuted_aucs(groups.masks(number), n_repeats, rng)
+        for number in range(len(groups.names))
+    ]
+    return PermutationImportance(groups.names, baseline, baseline - np.stack(scores), groups.by)
+
+
+class Ranking(NamedTuple):
+    """Labelled pairs of samples, which a metric ranks by their distances."""
+
+    metric: Metric
+    blocks: Blocks
+    pairs: Indices
+    similar: Mask
+
+    @classmethod
+    def of(cls, estimator: Any, pairs: ArrayLike, y: ArrayLike, X: Any) -> Ranking:
+        """Read the samples, the pairs and the labels."""
+        blocks, index = estimator._pairs_of(pairs, X)
+        return cls(estimator._metric, blocks, index, pair_labels(y, len(index)))
+
+    def squares_of(self, chosen: list[Mask]) -> Doubles:
+        """Return the squared distances in the chosen rows alone: others do not differ."""
+        arrays = [
+            _only_rows(array, rows) for array, rows in zip(self.blocks.arrays, chosen, strict=True)
+        ]
+        return self.metric.distances(Blocks(*arrays), self.pairs) ** 2
+
+    def auc(self, blocks: Blocks) -> float:
+        """Return the AUC of the pairs of other samples."""
+        return float(roc_auc_score(self.similar, -self.metric.distances(blocks, self.pairs)))
+
+    def permuted_aucs(self, chosen: list[Mask], n_repeats: int, rng: Any) -> Doubles:
+        """Return the AUC with the chosen rows of each block permuted together, for each repeat.
+
+        Of symmetric matrices, these are the rows and the columns of the same numbers.
+        """
+        scores = np.empty(n_repeats)
         for repeat in range(n_repeats):
-            order = rng.permutation(len(blocks))
-            permuted = _permuted(blocks, part, order, bool(symmetric[part.block]))
-            scores[number, repeat] = _auc(estimator, permuted, index, similar)
-    return PermutationImportance(
-        tuple(part.name for part in parts), baseline, baseline - scores, by
-    )
+            order = rng.permutation(len(self.blocks))
+            arrays = [
+                _with_rows_from(array, order, rows) if rows.any() else array
+                for array, rows in zip(self.blocks.arrays, chosen, strict=True)
+            ]
+            scores[repeat] = self.auc(Blocks(*arrays))
+        return scores
 
 
-def _auc(estimator: Any, blocks: Blocks, index: Indices, similar: Any) -> float:
-    distances = estimator._metric.distances(blocks, index)
-    return float(roc_auc_score(similar, -distances))
+def _with_rows_from(array: Any, order: Indices, rows: Mask) -> Any:
+    if isinstance(array, SparseBlock):
+        return array.with_columns_from(order, rows)
+    changed = array.copy()
+    changed[:, rows] = array[:, rows][order]
+    if np.all(is_symmetric(array)):
+        changed[:, :, rows] = array[:, :, rows][order]
+    return changed
 
 
-def _permuted(blocks: Blocks, part: Part, order: Indices, symmetric: bool) -> Blocks:
-    """Return the samples with one part of each taken from another sample.
-
-    Of symmetric matrices, a part is a row and the column of the same number.
-    """
-    arrays = list(blocks.arrays)
-    array, changed = arrays[part.block], arrays[part.block].copy()
-    changed[:, part.rows] = array[order, part.rows]
-    if symmetric:
-        changed[:, :, part.rows] = array[order, :, part.rows]
-    arrays[part.block] = changed
-    return Blocks(*arrays)
+def _only_rows(array: Any, rows: Mask) -> Any:
+    if isinstance(array, SparseBlock):
+        return SparseBlock(array.table.multiply(rows))
+    return array * rows[:, None]
