@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array, issparse
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -47,9 +48,9 @@ def messy_frame(n_samples=200, seed=0):
     return frame, y
 
 
-def encoded(X, y=None, **options):
+def encoded(X, y=None, mark_missing="seen", **options):
     """Return the encoded table, and its columns by name."""
-    encoder = TableEncoder(random_state=0, **options).fit(X, y)
+    encoder = TableEncoder(random_state=0, mark_missing=mark_missing, **options).fit(X, y)
     table = encoder.transform(X)
     names = encoder.get_feature_names_out()
     assert table.shape == (len(X), len(names))
@@ -138,19 +139,58 @@ def test_missing_numbers_are_the_median_and_are_marked():
     assert_allclose(table[4, :-1], encoder.transform([[2.5]])[0, :-1], atol=1e-12)
 
 
-def test_values_missing_for_the_first_time_are_the_median_and_not_marked():
+def test_values_missing_for_the_first_time_are_the_median_and_marked():
+    frame, y = messy_frame()
+    frame = frame.ffill().bfill()
+    encoder = TableEncoder(random_state=0).fit(frame, y)
+    known = encoder.transform(frame)
+    is_mark = np.char.endswith(encoder.get_feature_names_out().astype(str), "_missing")
+    assert list(encoder.source_columns_[is_mark]) == list(encoder.kinds_)
+    assert not np.any(known[:, is_mark])
+    for name in encoder.kinds_:
+        lost = encoder.transform(frame.assign(**{name: None}))
+        marked = is_mark & (encoder.source_columns_ == name)
+        assert np.all(lost[:, marked] == 1)
+        assert not np.any(lost[:, is_mark & ~marked])
     x = np.arange(9.0)[:, None]
-    _, columns, encoder = encoded(x)
-    assert "x0_missing" not in columns
-    assert_array_equal(encoder.transform([[np.nan]]), encoder.transform([[4.0]]))
-    assert_array_equal(encoder.transform([[None]]), encoder.transform([[4.0]]))
+    encoder = TableEncoder().fit(x)
+    expected = [[*encoder.transform([[4.0]])[0, :-1], 1]]
+    assert_array_equal(encoder.transform([[np.nan]]), expected)
+    assert_array_equal(encoder.transform([[None]]), expected)
+    assert_array_equal(encoded(x)[2].transform([[np.nan]])[0], expected[0][:-1])  # only seen ones
 
 
-def test_few_missing_values_are_not_marked():
+def test_few_missing_values_are_marked_in_new_samples_only():
     x = np.arange(100.0)[:, None]
     x[:3] = np.nan
-    for least, is_marked in ((3, True), (4, False), (0.03, True), (0.031, False)):
-        assert ("x0_missing" in encoded(x, min_frequency=least)[1]) == is_marked
+    for least, varies in ((3, True), (4, False), (0.03, True), (0.031, False)):
+        assert ("x0_missing" in encoded(x, min_frequency=least)[1]) == varies
+        encoder = TableEncoder(min_frequency=least)
+        assert np.sum(encoder.fit_transform(x)[:, -1]) == (3 if varies else 0)
+        assert encoder.get_feature_names_out()[-1] == "x0_missing"
+        assert_array_equal(encoder.transform(x)[:, -1], np.isnan(x[:, 0]))
+
+
+def test_a_mark_that_does_not_vary_leaves_the_nearest_training_samples_and_parts_new_ones():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=300)
+    x = rng.normal(size=(300, 4)) + y[:, None]
+    encoder = TableEncoder()
+    metric = TATML(random_state=0).fit(encoder.fit_transform(x), y)
+    without = encoded(x)[2]
+    plain = TATML(random_state=0).fit(without.transform(x), y)
+    new = rng.normal(size=(50, 4))
+    new[:, 0] = np.nan
+
+    def squared_distances(encoder, metric, others):
+        embedded = metric.transform(encoder.transform(new))
+        return cdist(embedded, metric.transform(encoder.transform(others)), "sqeuclidean")
+
+    more = squared_distances(encoder, metric, x) - squared_distances(without, plain, x)
+    assert_allclose(more, np.full_like(more, more[0, 0]), rtol=1e-4)
+    assert more[0, 0] > 0.001
+    same = squared_distances(encoder, metric, new) - squared_distances(without, plain, new)
+    assert_allclose(same, 0, atol=1e-6)
 
 
 def test_a_constant_with_missing_values_is_its_indicator():
@@ -184,6 +224,15 @@ def test_rare_and_unseen_categories_share_an_indicator():
     assert_array_equal(encoder.transform(objects("a", "d", "new")), np.eye(3)[[0, 2, 2]])
     _, _, encoder = encoded(X[:98], min_frequency=2)  # nothing is rare
     assert_array_equal(encoder.transform(objects("b", "new", None)), [[0, 1], [0, 0], [0, 0]])
+    marked = TableEncoder().fit(X[:98])  # tells missing values from unseen ones
+    new = marked.transform(objects("b", "new", None))
+    assert_array_equal(new, [[0, 1, 0], [0, 0, 0], [0, 0, 1]])
+    marked = TableEncoder(min_frequency=2).fit(X)
+    assert_array_equal(marked.transform(objects("new", None)), [[0, 0, 1, 0], [0, 0, 0, 1]])
+
+
+def test_a_category_with_missing_values_is_its_indicator():
+    assert list(encoded(objects("a", "a", None, "a"))[1]) == ["x0_missing"]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +362,7 @@ def test_a_name_that_occurs_twice_gets_a_number():
     frame = pandas.DataFrame(
         {"a": [1.0, np.nan, 2.0], "a_missing": [1, 2, 3], "a_missing_2": [3, 2, 2]}
     )
-    names = TableEncoder(0).fit(frame).get_feature_names_out()
+    names = TableEncoder(0, mark_missing="seen").fit(frame).get_feature_names_out()
     assert list(names) == ["a", "a_missing", "a_missing_3", "a_missing_2"]
 
 
@@ -457,6 +506,7 @@ def test_what_is_no_table_is_refused(X, message):
         ({"min_frequency": 1.0}, "min_frequency: expected a number between 0 and 1"),
         ({"min_frequency": 0}, "min_frequency: expected at least 1, got 0"),
         ({"max_categories": 1}, "max_categories: expected at least 2, got 1"),
+        ({"mark_missing": "none"}, "mark_missing: expected one of 'all', 'seen', got 'none'"),
         ({"sparse_output": "csr"}, "sparse_output: expected one of 'auto', got 'csr'"),
         ({"sparse_output": None}, "sparse_output: expected True or False, got None"),
         ({"random_state": "seed"}, "random_state: expected None, an integer"),
