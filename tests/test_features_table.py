@@ -206,6 +206,25 @@ def test_durations_are_days():
     assert_allclose(encoded(objects(*map(datetime.timedelta, days.tolist())))[0], expected)
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "Float32", "int64[pyarrow]", "double[pyarrow]"])
+def test_nullable_numbers_are_numbers(dtype):
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    values = [3, None, 1, 4, 1, 5]
+    expected = encoded(objects(*values))[0]
+    table, _, encoder = encoded(pandas.DataFrame({"a": pandas.array(values, dtype=dtype)}))
+    assert_array_equal(table, expected)
+    assert encoder.kinds_ == {"a": "numbers"}
+    floats = pandas.DataFrame({"a": np.array(values, dtype=float)})  # of another type than in fit
+    assert_array_equal(encoder.transform(floats), expected)
+
+
+@pytest.mark.parametrize("values", [[0.0, -0.0, 0.0], [0, 5e-324, 1e-310], [1e-70, -1e-70, 0]])
+def test_zeros_with_signs_and_tiny_numbers_are_zeros(values):
+    X = np.column_stack([np.arange(3.0), values])
+    assert TableEncoder().fit(X).dropped_ == {"x1": "all values are equal"}
+
+
 # Categories
 
 
@@ -293,6 +312,27 @@ def test_without_few_classes_the_most_frequent_of_many_categories_have_indicator
     assert_array_equal(table.sum(axis=1), np.ones(400))
 
 
+@pytest.mark.parametrize("blank", ["", "  ", "\t\n"])
+def test_blank_strings_are_missing(blank):
+    plain, new = objects("u", None, "v", "u"), objects("u", blank, "v", "u")
+    assert_array_equal(encoded(new)[0], encoded(plain)[0])
+    assert_array_equal(encoded(objects(1.5, 2, blank))[0], encoded(objects(1.5, 2, None))[0])
+    assert TableEncoder().fit(np.c_[objects(1, 2), objects(blank, blank)]).dropped_ == {
+        "x1": "all values are missing"
+    }
+
+
+def test_levels_without_values_and_their_order_do_not_matter():
+    expected, names, _ = encoded(pandas.DataFrame({"a": ["lo", "hi", None, "lo"]}))
+    for ordered in (False, True):
+        levels = pandas.Categorical(["lo", "hi", None, "lo"], ["lo", "hi", "top"], ordered=ordered)
+        table, columns, encoder = encoded(pandas.DataFrame({"a": levels}))
+        assert list(columns) == list(names)
+        assert_array_equal(table, expected)
+        top = pandas.Categorical(["top"], ["top", "lo"])
+        assert not np.any(encoder.transform(pandas.DataFrame({"a": top})))  # unseen
+
+
 # Dates
 
 
@@ -372,6 +412,33 @@ def test_frames_are_read_by_name():
     assert_array_equal(encoder.transform(frame[frame.columns[::-1]]), encoder.transform(frame))
 
 
+@pytest.mark.parametrize(
+    "names",
+    [range(4), [("x", 1), ("x", 2), ("y", 1), ("y", 2)], ["a", 1, 2.5, None]],
+    ids=["integers", "levels", "mixed"],
+)
+def test_names_that_are_no_strings_are_read_by_name_too(names):
+    frame = pandas.DataFrame(np.random.default_rng(0).normal(size=(20, 4)))
+    frame.columns = pandas.MultiIndex.from_tuples(names) if names[0] == ("x", 1) else names
+    encoder = TableEncoder().fit(frame)
+    assert list(encoder.kinds_) == ["x0", "x1", "x2", "x3"]
+    expected = encoder.transform(frame)
+    assert_array_equal(encoder.transform(frame[frame.columns[::-1]]), expected)
+    fewer = frame.iloc[:, 1:]
+    with pytest.raises(ValueError, match="expected the columns of fit, got a data frame without"):
+        encoder.transform(fewer)
+    assert_array_equal(encoder.fit(frame.to_numpy()).transform(frame.to_numpy()), expected)
+
+
+def test_rows_are_read_by_position():
+    frame, y = messy_frame()
+    expected = TableEncoder(random_state=0).fit(frame, y).transform(frame)
+    frame.index = [0] * len(frame)
+    encoder = TableEncoder(random_state=0).fit(frame, pandas.Series(y, index=frame.index))
+    assert_array_equal(encoder.transform(frame), expected)
+    assert_array_equal(encoder.transform(frame[5:6]), expected[5:6])
+
+
 def test_missing_values_may_appear_anywhere():
     frame, y = messy_frame()
     encoder = TableEncoder().fit(frame, y)
@@ -414,6 +481,53 @@ def test_polars_and_pandas_agree():
     assert_allclose(ours.transform(table), theirs.transform(frame), atol=1e-8)
     named = clone(ours).set_output(transform="polars").fit(table, y).transform(table)
     assert named.columns == list(ours.get_feature_names_out())
+
+
+HOURS = [datetime.datetime(year, 5, 3, hour) for year, hour in ((2020, 7), (1950, 23), (2020, 8))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "dtypes"),
+    [
+        ("categories", ["u", "v", "u"], [("String",), ("Categorical",), ("Enum", "wvu")]),
+        ("categories", [True, False, True], [("Boolean",)]),
+        ("numbers", [1, 5, 2], [("Int8",), ("UInt64",), ("Float32",), ("Float64",)]),
+        ("numbers", [Decimal("1.5"), Decimal("2.25"), Decimal(-3)], [("Decimal", 9, 2)]),
+        ("numbers", [*map(datetime.timedelta, (1, 50, 7))], [("Duration", "ms")]),
+        ("dates", [each.date() for each in HOURS], [("Date",)]),
+        ("dates", HOURS, [("Datetime", "ms"), ("Datetime", "ns")]),
+    ],
+    ids=["strings", "booleans", "numbers", "decimals", "durations", "dates", "datetimes"],
+)
+def test_every_type_of_polars_is_read_as_objects_are(kind, values, dtypes):
+    polars = pytest.importorskip("polars")
+    for given in (values, [*values, None]):
+        expected, names, _ = encoded(objects(*given))
+        for dtype, *details in dtypes:
+            series = polars.Series("x0", given).cast(getattr(polars, dtype)(*details))
+            table, columns, encoder = encoded(series.to_frame())
+            assert encoder.kinds_ == {"x0": kind}
+            assert list(columns) == list(names)
+            assert_allclose(table, expected, atol=1e-12)
+            if kind == "dates":
+                zoned = series.cast(polars.Datetime).dt.replace_time_zone("Asia/Tokyo")
+                assert_allclose(encoder.transform(zoned.to_frame()), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([[1], [2, 3], None], "ndarray"),
+        ([{"b": 1}, {"b": 2}, None], "dtype Struct"),
+        (np.eye(3), "dtype Array"),
+        ([datetime.time(1), datetime.time(2), None], "time"),
+    ],
+    ids=["lists", "structures", "arrays", "times"],
+)
+def test_what_is_no_column_of_polars_is_refused_by_name(values, found):
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=f"column 'a' of .*, got {found}"):
+        TableEncoder().fit(polars.DataFrame({"b": [1, 2, 3], "a": polars.Series(values)}))
 
 
 def test_data_frames_come_back_if_asked_for():
@@ -468,7 +582,16 @@ def test_other_columns_are_refused_by_name():
         (frame.assign(age="old"), "expected numbers in column 'age' as in fit, got categories"),
         (frame.assign(age=frame.since), "expected numbers in column 'age' as in fit, got dates"),
         (frame.assign(city=3), "expected categories in column 'city' as in fit, got numbers"),
+        (
+            frame.assign(age="3.5"),
+            "expected numbers in column 'age' as in fit, got categories, such",
+        ),
+        (frame.assign(age=True), "'age' as in fit, got categories, such as 'True'"),
+        (frame.assign(member=1.0), "categories in column 'member' as in fit, got numbers, such as"),
+        (frame.assign(since="2020-01-01"), "expected dates in column 'since' as in fit, got categ"),
+        (frame.rename(columns={"age": 0}), "without 'age' and with the additional '0'"),
         (frame.assign(age=np.inf), "at most 1e+60 or missing values, got inf in column 'age', row"),
+        (frame[["age", *frame.columns]], "columns of different names, got 'age' repeatedly"),
         (frame[:0], "at least 1 sample(s) and a column, got n_samples = 0"),
     ):
         with pytest.raises((TypeError, ValueError), match=re.escape(message)):
@@ -480,6 +603,10 @@ def test_other_columns_are_refused_by_name():
     [
         (objects(1, "a"), r"column 'x0' .* all numbers, got int, str"),
         (objects([1], [2]), r"column 'x0' .* all numbers, got list"),
+        (objects(1.5, True), r"column 'x0' .* all numbers, got bool, float"),
+        (objects("a", datetime.date(2020, 1, 1)), r"column 'x0' .* all numbers, got date, str"),
+        (objects(1j, 2), r"column 'x0' .* all numbers, got complex, int"),
+        (objects({"a": 1}, {"a": 2}), r"column 'x0' .* all numbers, got dict"),
         (objects(10**400, 1), r"at most 1e\+60 or missing values, got inf in column 'x0', row 0"),
         (np.array([[1.0], [-1e61]]), "got -1e.61 in column 'x0', row 1"),
         (np.ones((5, 2)), "at least one column whose values differ, got 'x0', 'x1'"),
@@ -489,6 +616,8 @@ def test_other_columns_are_refused_by_name():
         (np.ma.masked_array(np.eye(3), np.eye(3) > 0), "masked"),
         (pandas.DataFrame(np.eye(2), columns=["a", "a"]), "different names, got 'a' repeatedly"),
         (pandas.DataFrame({"a": [1.0]}), "at least 2 sample"),
+        (pandas.DataFrame({"a": [1.0]})[:0], "at least 2 sample"),
+        (pandas.DataFrame(index=range(5)), "a column, got n_samples = 5 with 0 columns"),
         (pandas.DataFrame({"a": pandas.period_range("2020", periods=3, freq="D")}), "got Period"),
         (pandas.DataFrame({"a": np.array([1j, 2])}), "column 'a' .* dtype complex128"),
     ],
@@ -520,3 +649,9 @@ def test_wrong_parameters_are_refused_by_name(options, message):
 def test_targets_of_another_length_are_refused():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         TableEncoder().fit(np.eye(3), [1, 2])
+
+
+@pytest.mark.parametrize("y", [["u", 1, "v"], ["u", None, "v"]])
+def test_targets_that_are_no_classes_are_refused_by_name(y):
+    with pytest.raises(TypeError, match=r"^y: "):
+        TableEncoder().fit(np.eye(3), np.array(y, dtype=object))

@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .._array import Doubles
-from .._messages import quoted, shown, suggestion
+from .._messages import named_error, quoted, shown, suggestion
 from .._validation import check_between, check_choice, check_count, check_flag, check_random
 from ._columns import Column, Kind, frame_names, is_list, numbers_of, read_column
 
@@ -247,10 +247,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     -----
     Data frames of pandas and polars are read by name: `transform` takes the columns in any order,
     and refuses missing columns, additional columns, and columns whose kind differs from that in
-    `fit`. Arrays are read by position, and their columns are called x0, x1, …; those of dtype
-    object are columns of numbers, categories or dates by what they contain. Numbers that stand for
-    categories have to be strings or of a categorical type. A number whose magnitude exceeds 1e60 is
-    refused.
+    `fit`. If its names are not all strings, the columns are called x0, x1, …, but still read by
+    their names. Arrays are read by position, with columns x0, x1, …; those of dtype object are
+    columns of numbers, categories or dates by what they contain. Numbers that stand for categories
+    have to be strings or of a categorical type. Blank strings are missing values. A number whose
+    magnitude exceeds 1e60 is refused, and one below 1e-60 counts as 0.
 
     A column with fewer missing values in `fit` than `min_frequency`, or none, has an indicator too,
     which is 0 for all samples in `fit_transform`, and 1 where values are missing in `transform`. A
@@ -387,7 +388,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         target = None
         if y is not None:
             check_consistent_length(X, y)
-            target = _target_to_encode(y)
+            try:
+                target = _target_to_encode(y)
+            except (TypeError, ValueError) as error:
+                raise named_error("y", error) from error
         columns = [read_column(*each) for each in zip(names, series, strict=True)]
         self.sources_: list[Source] = []
         self.dropped_: dict[str, str] = {}
@@ -482,20 +486,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 ensure_all_finite=False,
                 ensure_min_samples=2 if reset else 1,
             )
+            if reset:
+                self._labels = None
             return self._names_in(None), [*X.T]
-        has_names = bool(names) and all(isinstance(name, str) for name in names)
         self._check_frame_size(X, least=2 if reset else 1)
-        known = getattr(self, "feature_names_in_", None)
-        if has_names and not reset and known is not None:
-            _check_names(names, expected := list(known))
-            return expected, [X[name] for name in expected]
         if reset:
+            self._labels = names
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             self.n_features_in_ = len(names)
-            if has_names:
+            if all(isinstance(name, str) for name in names):
                 self.feature_names_in_ = np.array(names, dtype=object)
-        else:
+        elif self._labels is None:  # fit saw an array
             validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            _check_names(names, self._labels)
+            names = self._labels
         return self._names_in(None), [X[name] for name in names]
 
     def _check_frame_size(self, X: Any, least: int) -> None:
@@ -619,12 +624,12 @@ def _category_name(feature: str, category: Any) -> str:
     return f"{feature}_infrequent" if category == POOLED else f"{feature}_{category}"
 
 
-def _check_names(names: list[str], expected: list[str]) -> None:
+def _check_names(names: list[Any], expected: list[Any]) -> None:
     """Raise an error that lists the columns which are missing and those that `fit` has not seen."""
     missing = [name for name in expected if name not in {*names}]
     more = [name for name in names if name not in {*expected}]
     if missing or more:
-        similar = suggestion(missing[0], more) if missing else ""
+        similar = suggestion(str(missing[0]), map(str, more)) if missing else ""
         raise ValueError(
             "X: expected the columns of fit, got a data frame "
             + " and ".join(
