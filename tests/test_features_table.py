@@ -228,12 +228,13 @@ def test_zeros_with_signs_and_tiny_numbers_are_zeros(values):
 # Categories
 
 
-def test_categories_have_indicators_and_missing_is_one_of_them():
+def test_categories_have_indicators_and_missing_ones_have_their_means():
     X = objects("red", "blue", None, "red", float("nan"), pandas.NA)
     table, columns, _ = encoded(X)
     assert list(columns) == ["x0_blue", "x0_red", "x0_missing"]
     assert_array_equal(columns["x0_missing"], [0, 0, 1, 0, 1, 1])
-    assert_array_equal(table.sum(axis=1), np.ones(6))
+    means = [1 / 3, 2 / 3]
+    assert_allclose(table[:, :2], [[0, 1], [1, 0], means, [0, 1], means, means])
 
 
 def test_rare_and_unseen_categories_share_an_indicator():
@@ -242,12 +243,28 @@ def test_rare_and_unseen_categories_share_an_indicator():
     assert list(columns) == ["x0_a", "x0_b", "x0_infrequent"]
     assert_array_equal(encoder.transform(objects("a", "d", "new")), np.eye(3)[[0, 2, 2]])
     _, _, encoder = encoded(X[:98], min_frequency=2)  # nothing is rare
-    assert_array_equal(encoder.transform(objects("b", "new", None)), [[0, 1], [0, 0], [0, 0]])
+    means = np.array([50, 48]) / 98
+    assert_allclose(encoder.transform(objects("b", "new", None)), [[0, 1], means, means])
     marked = TableEncoder().fit(X[:98])  # tells missing values from unseen ones
     new = marked.transform(objects("b", "new", None))
-    assert_array_equal(new, [[0, 1, 0], [0, 0, 0], [0, 0, 1]])
+    assert_allclose(new, [[0, 1, 0], [*means, 0], [*means, 1]])
     marked = TableEncoder(min_frequency=2).fit(X)
-    assert_array_equal(marked.transform(objects("new", None)), [[0, 0, 1, 0], [0, 0, 0, 1]])
+    assert_allclose(marked.transform(objects("new", None)), [[0, 0, 1, 0], [0.5, 0.48, 0.02, 1]])
+
+
+def test_unknown_categories_are_not_taken_for_rare_ones():
+    rng = np.random.default_rng(0)
+    y = np.arange(1000) % 2
+    x = np.where(rng.random(1000) < 0.02 + 0.02 * y, "rare", "frequent").astype(object)
+    encoder = TableEncoder()
+    table = encoder.fit_transform(np.column_stack([x, rng.normal(size=1000) + y]), y)
+    metric = TATML(random_state=0).fit(table, y)
+    new = objects("frequent", "rare", "unseen", None)
+    embedded = metric.transform(encoder.transform(np.column_stack([new, [0.5] * 4])))
+    frequent, rare, unseen, missing = np.sum((embedded - embedded[0]) ** 2, axis=1)
+    assert frequent == 0
+    assert unseen < 0.01 * rare
+    assert unseen < missing < rare  # it is marked
 
 
 def test_a_category_with_missing_values_is_its_indicator():
@@ -271,7 +288,10 @@ def test_every_type_of_categories_is_read(values):
     _, columns, encoder = encoded(pandas.DataFrame({"a": series}))
     assert encoder.kinds_ == {"a": "categories"}
     for value in series.dropna().unique():
-        assert_array_equal(columns[f"a_{value}"], (series == value).fillna(False).astype(float))
+        found = columns[f"a_{value}"]
+        expected = (series == value)[series.notna()].astype(float)
+        assert_array_equal(found[series.notna()], expected)
+        assert_allclose(found[series.isna()], expected.mean())
     assert ("a_missing" in columns) == series.isna().any()
 
 
@@ -330,7 +350,8 @@ def test_levels_without_values_and_their_order_do_not_matter():
         assert list(columns) == list(names)
         assert_array_equal(table, expected)
         top = pandas.Categorical(["top"], ["top", "lo"])
-        assert not np.any(encoder.transform(pandas.DataFrame({"a": top})))  # unseen
+        unseen = encoder.transform(pandas.DataFrame({"a": top}))
+        assert_allclose(unseen, [[1 / 3, 2 / 3, 0]])
 
 
 # Dates

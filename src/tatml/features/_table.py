@@ -118,9 +118,14 @@ class MissingPart(Part):
 
 @dataclass(frozen=True)
 class OneHotPart(Part):
-    """One indicator per category, and one for the rare and unseen ones; none for missing values."""
+    """One indicator per category, and one for the rare and unseen ones.
+
+    Rows without a known category have the means of the indicators. Zeros would lie as far from the
+    frequent categories as from the rare ones, whose weights in a metric are large.
+    """
 
     encoder: OneHotEncoder
+    shares: Doubles
 
     @property
     def ends(self) -> list[str]:
@@ -133,9 +138,12 @@ class OneHotPart(Part):
         return 1
 
     def transform(self, column: Column) -> Encoded:
-        """Return a sparse table with one entry per row, or none for unseen and missing ones."""
-        indicators = self.encoder.transform(column.values[:, None])
-        return scipy.sparse.diags_array(1.0 * ~column.missing) @ scipy.sparse.csr_array(indicators)
+        """Return a sparse table with one entry per row, and the shares in rows of unknown ones."""
+        table = scipy.sparse.csr_array(self.encoder.transform(column.values[:, None]))
+        is_known = ~column.missing & (table.sum(axis=1) > 0)
+        unknown = scipy.sparse.csr_array(~is_known[:, None] * 1.0)
+        shares = scipy.sparse.csr_array(self.shares[None])
+        return scipy.sparse.diags_array(1.0 * is_known) @ table + unknown @ shares
 
 
 @dataclass(frozen=True)
@@ -190,7 +198,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
       the k-th quantile and the next one, and is constant elsewhere. Durations are numbers of days.
       A missing value is the median.
     - Categories, text and booleans with at most `max_categories` different values: one indicator
-      per value. Rare values share one indicator, ``…_infrequent``. A missing value has none.
+      per value. Rare values share one indicator, ``…_infrequent``. A missing value has their means.
     - Those with more values: the mean target of each value, if y is given and has at most 10
       classes of at least 5 samples, or is continuous. Otherwise the `max_categories` − 1 most
       frequent values have indicators, and all others share one.
@@ -255,12 +263,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     A column with fewer missing values in `fit` than `min_frequency`, or none, has an indicator too,
     which is 0 for all samples in `fit_transform`, and 1 where values are missing in `transform`. A
-    metric cannot learn its weight, which would rest on a few samples. `TATML` gives a column that
-    does not vary the small weight of its prior: two new samples are a little further apart if a
-    value is missing in one of them, while the nearest training samples of a new one stay the same.
+    metric cannot learn its weight, which would rest on a few samples. `TATML` weighs it as a column
+    of noise with a standard deviation of 1: two new samples are further apart if a value is missing
+    in one of them, while the nearest training samples of a new one stay the same.
 
-    Categories that `fit` has not seen count as infrequent; without an indicator for these, all
-    indicators of the column are 0. The indicator of missing values tells both cases apart.
+    Categories that `fit` has not seen count as infrequent; without an indicator for these, the
+    indicators of the column are their means in `fit`, as where a value is missing, but without the
+    mark. Zeros would lie as far from the frequent categories as from the rare ones.
 
     ``fit_transform(X, y)`` differs from ``fit(X, y).transform(X)`` where few values are missing,
     and with mean targets, as those of scikit-learn's TargetEncoder do: each training sample is
@@ -286,7 +295,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     x1_missing x1
     >>> new = np.array([[40, "Oslo"]], dtype=object)  # an unseen category
     >>> encoder.transform(new).round(2)
-    array([[0.1 , 0.78, 0.  , 0.  , 0.  , 0.  , 0.  ]])
+    array([[0.1 , 0.78, 0.  , 0.  , 0.5 , 0.5 , 0.  ]])
     """
 
     n_quantiles: int = 5
@@ -461,7 +470,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             feature_name_combiner=_category_name,
             **{limit: getattr(self, limit)},
         )
-        part = OneHotPart(encoder.fit(column.values[~column.missing][:, None]))
+        indicators = encoder.fit_transform(column.values[~column.missing][:, None])
+        part = OneHotPart(encoder, np.asarray(indicators.mean(axis=0)).ravel())
         if len(part.ends) > 1:
             yield part
 
