@@ -109,7 +109,7 @@ def parts_of_dates(frame):
         part
         for name in frame.columns
         for dates in [frame[name].dt]
-        for part in (dates.year, dates.month, dates.weekday, dates.hour)
+        for part in (dates.year, dates.month, dates.day_of_week, dates.hour)
     ]
     days = [frame[name].astype("int64") / 8.64e10 for name in frame.columns]
     days = [values.where(frame[name].notna()) for values, name in zip(days, frame, strict=True)]
@@ -199,12 +199,12 @@ def plain_table():
 
 def skrub_table(squashes: bool = False):
     """Return skrub's encoding without missing values, and with all columns in one scale."""
-    from skrub import SquashingScaler, TableVectorizer
+    from skrub import SquashingScaler, StringEncoder, TableVectorizer
 
+    numbers = SquashingScaler() if squashes else "passthrough"
+    table = TableVectorizer(numeric=numbers, high_cardinality=StringEncoder(random_state=0))
     imputer = SimpleImputer(strategy="median", add_indicator=True)
-    if squashes:
-        return make_pipeline(TableVectorizer(numeric=SquashingScaler()), imputer)
-    return make_pipeline(TableVectorizer(), imputer, StandardScaler())
+    return make_pipeline(table, imputer, "passthrough" if squashes else StandardScaler())
 
 
 def soft_neighbors(n_samples: int) -> KNeighborsClassifier:

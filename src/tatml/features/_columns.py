@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -40,7 +41,7 @@ class Column:
     kind: Kind
     values: NDArray[Any]
 
-    @property
+    @cached_property
     def missing(self) -> NDArray[np.bool_]:
         """Return which values are missing."""
         if self.kind == "numbers":
