@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array, issparse
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -47,9 +48,9 @@ def messy_frame(n_samples=200, seed=0):
     return frame, y
 
 
-def encoded(X, y=None, **options):
+def encoded(X, y=None, mark_missing="seen", **options):
     """Return the encoded table, and its columns by name."""
-    encoder = TableEncoder(random_state=0, **options).fit(X, y)
+    encoder = TableEncoder(random_state=0, mark_missing=mark_missing, **options).fit(X, y)
     table = encoder.transform(X)
     names = encoder.get_feature_names_out()
     assert table.shape == (len(X), len(names))
@@ -138,19 +139,58 @@ def test_missing_numbers_are_the_median_and_are_marked():
     assert_allclose(table[4, :-1], encoder.transform([[2.5]])[0, :-1], atol=1e-12)
 
 
-def test_values_missing_for_the_first_time_are_the_median_and_not_marked():
+def test_values_missing_for_the_first_time_are_the_median_and_marked():
+    frame, y = messy_frame()
+    frame = frame.ffill().bfill()
+    encoder = TableEncoder(random_state=0).fit(frame, y)
+    known = encoder.transform(frame)
+    is_mark = np.char.endswith(encoder.get_feature_names_out().astype(str), "_missing")
+    assert list(encoder.source_columns_[is_mark]) == list(encoder.kinds_)
+    assert not np.any(known[:, is_mark])
+    for name in encoder.kinds_:
+        lost = encoder.transform(frame.assign(**{name: None}))
+        marked = is_mark & (encoder.source_columns_ == name)
+        assert np.all(lost[:, marked] == 1)
+        assert not np.any(lost[:, is_mark & ~marked])
     x = np.arange(9.0)[:, None]
-    _, columns, encoder = encoded(x)
-    assert "x0_missing" not in columns
-    assert_array_equal(encoder.transform([[np.nan]]), encoder.transform([[4.0]]))
-    assert_array_equal(encoder.transform([[None]]), encoder.transform([[4.0]]))
+    encoder = TableEncoder().fit(x)
+    expected = [[*encoder.transform([[4.0]])[0, :-1], 1]]
+    assert_array_equal(encoder.transform([[np.nan]]), expected)
+    assert_array_equal(encoder.transform([[None]]), expected)
+    assert_array_equal(encoded(x)[2].transform([[np.nan]])[0], expected[0][:-1])  # only seen ones
 
 
-def test_few_missing_values_are_not_marked():
+def test_few_missing_values_are_marked_in_new_samples_only():
     x = np.arange(100.0)[:, None]
     x[:3] = np.nan
-    for least, is_marked in ((3, True), (4, False), (0.03, True), (0.031, False)):
-        assert ("x0_missing" in encoded(x, min_frequency=least)[1]) == is_marked
+    for least, varies in ((3, True), (4, False), (0.03, True), (0.031, False)):
+        assert ("x0_missing" in encoded(x, min_frequency=least)[1]) == varies
+        encoder = TableEncoder(min_frequency=least)
+        assert np.sum(encoder.fit_transform(x)[:, -1]) == (3 if varies else 0)
+        assert encoder.get_feature_names_out()[-1] == "x0_missing"
+        assert_array_equal(encoder.transform(x)[:, -1], np.isnan(x[:, 0]))
+
+
+def test_a_mark_that_does_not_vary_leaves_the_nearest_training_samples_and_parts_new_ones():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=300)
+    x = rng.normal(size=(300, 4)) + y[:, None]
+    encoder = TableEncoder()
+    metric = TATML(random_state=0).fit(encoder.fit_transform(x), y)
+    without = encoded(x)[2]
+    plain = TATML(random_state=0).fit(without.transform(x), y)
+    new = rng.normal(size=(50, 4))
+    new[:, 0] = np.nan
+
+    def squared_distances(encoder, metric, others):
+        embedded = metric.transform(encoder.transform(new))
+        return cdist(embedded, metric.transform(encoder.transform(others)), "sqeuclidean")
+
+    more = squared_distances(encoder, metric, x) - squared_distances(without, plain, x)
+    assert_allclose(more, np.full_like(more, more[0, 0]), rtol=1e-4)
+    assert more[0, 0] > 0.001
+    same = squared_distances(encoder, metric, new) - squared_distances(without, plain, new)
+    assert_allclose(same, 0, atol=1e-6)
 
 
 def test_a_constant_with_missing_values_is_its_indicator():
@@ -166,15 +206,35 @@ def test_durations_are_days():
     assert_allclose(encoded(objects(*map(datetime.timedelta, days.tolist())))[0], expected)
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "Float32", "int64[pyarrow]", "double[pyarrow]"])
+def test_nullable_numbers_are_numbers(dtype):
+    if "pyarrow" in dtype:
+        pytest.importorskip("pyarrow")
+    values = [3, None, 1, 4, 1, 5]
+    expected = encoded(objects(*values))[0]
+    table, _, encoder = encoded(pandas.DataFrame({"a": pandas.array(values, dtype=dtype)}))
+    assert_array_equal(table, expected)
+    assert encoder.kinds_ == {"a": "numbers"}
+    floats = pandas.DataFrame({"a": np.array(values, dtype=float)})  # of another type than in fit
+    assert_array_equal(encoder.transform(floats), expected)
+
+
+@pytest.mark.parametrize("values", [[0.0, -0.0, 0.0], [0, 5e-324, 1e-310], [1e-70, -1e-70, 0]])
+def test_zeros_with_signs_and_tiny_numbers_are_zeros(values):
+    X = np.column_stack([np.arange(3.0), values])
+    assert TableEncoder().fit(X).dropped_ == {"x1": "all values are equal"}
+
+
 # Categories
 
 
-def test_categories_have_indicators_and_missing_is_one_of_them():
+def test_categories_have_indicators_and_missing_ones_have_their_means():
     X = objects("red", "blue", None, "red", float("nan"), pandas.NA)
     table, columns, _ = encoded(X)
     assert list(columns) == ["x0_blue", "x0_red", "x0_missing"]
     assert_array_equal(columns["x0_missing"], [0, 0, 1, 0, 1, 1])
-    assert_array_equal(table.sum(axis=1), np.ones(6))
+    means = [1 / 3, 2 / 3]
+    assert_allclose(table[:, :2], [[0, 1], [1, 0], means, [0, 1], means, means])
 
 
 def test_rare_and_unseen_categories_share_an_indicator():
@@ -183,7 +243,32 @@ def test_rare_and_unseen_categories_share_an_indicator():
     assert list(columns) == ["x0_a", "x0_b", "x0_infrequent"]
     assert_array_equal(encoder.transform(objects("a", "d", "new")), np.eye(3)[[0, 2, 2]])
     _, _, encoder = encoded(X[:98], min_frequency=2)  # nothing is rare
-    assert_array_equal(encoder.transform(objects("b", "new", None)), [[0, 1], [0, 0], [0, 0]])
+    means = np.array([50, 48]) / 98
+    assert_allclose(encoder.transform(objects("b", "new", None)), [[0, 1], means, means])
+    marked = TableEncoder().fit(X[:98])  # tells missing values from unseen ones
+    new = marked.transform(objects("b", "new", None))
+    assert_allclose(new, [[0, 1, 0], [*means, 0], [*means, 1]])
+    marked = TableEncoder(min_frequency=2).fit(X)
+    assert_allclose(marked.transform(objects("new", None)), [[0, 0, 1, 0], [0.5, 0.48, 0.02, 1]])
+
+
+def test_unknown_categories_are_not_taken_for_rare_ones():
+    rng = np.random.default_rng(0)
+    y = np.arange(1000) % 2
+    x = np.where(rng.random(1000) < 0.02 + 0.02 * y, "rare", "frequent").astype(object)
+    encoder = TableEncoder()
+    table = encoder.fit_transform(np.column_stack([x, rng.normal(size=1000) + y]), y)
+    metric = TATML(random_state=0).fit(table, y)
+    new = objects("frequent", "rare", "unseen", None)
+    embedded = metric.transform(encoder.transform(np.column_stack([new, [0.5] * 4])))
+    frequent, rare, unseen, missing = np.sum((embedded - embedded[0]) ** 2, axis=1)
+    assert frequent == 0
+    assert unseen < 0.01 * rare
+    assert unseen < missing < rare  # it is marked
+
+
+def test_a_category_with_missing_values_is_its_indicator():
+    assert list(encoded(objects("a", "a", None, "a"))[1]) == ["x0_missing"]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +288,10 @@ def test_every_type_of_categories_is_read(values):
     _, columns, encoder = encoded(pandas.DataFrame({"a": series}))
     assert encoder.kinds_ == {"a": "categories"}
     for value in series.dropna().unique():
-        assert_array_equal(columns[f"a_{value}"], (series == value).fillna(False).astype(float))
+        found = columns[f"a_{value}"]
+        expected = (series == value)[series.notna()].astype(float)
+        assert_array_equal(found[series.notna()], expected)
+        assert_allclose(found[series.isna()], expected.mean())
     assert ("a_missing" in columns) == series.isna().any()
 
 
@@ -242,6 +330,28 @@ def test_without_few_classes_the_most_frequent_of_many_categories_have_indicator
     frequent = np.argsort(-np.bincount(codes), kind="stable")[:5]
     assert {f"x0_c{code}" for code in frequent} <= {*columns}
     assert_array_equal(table.sum(axis=1), np.ones(400))
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\t\n"])
+def test_blank_strings_are_missing(blank):
+    plain, new = objects("u", None, "v", "u"), objects("u", blank, "v", "u")
+    assert_array_equal(encoded(new)[0], encoded(plain)[0])
+    assert_array_equal(encoded(objects(1.5, 2, blank))[0], encoded(objects(1.5, 2, None))[0])
+    assert TableEncoder().fit(np.c_[objects(1, 2), objects(blank, blank)]).dropped_ == {
+        "x1": "all values are missing"
+    }
+
+
+def test_levels_without_values_and_their_order_do_not_matter():
+    expected, names, _ = encoded(pandas.DataFrame({"a": ["lo", "hi", None, "lo"]}))
+    for ordered in (False, True):
+        levels = pandas.Categorical(["lo", "hi", None, "lo"], ["lo", "hi", "top"], ordered=ordered)
+        table, columns, encoder = encoded(pandas.DataFrame({"a": levels}))
+        assert list(columns) == list(names)
+        assert_array_equal(table, expected)
+        top = pandas.Categorical(["top"], ["top", "lo"])
+        unseen = encoder.transform(pandas.DataFrame({"a": top}))
+        assert_allclose(unseen, [[1 / 3, 2 / 3, 0]])
 
 
 # Dates
@@ -313,7 +423,7 @@ def test_a_name_that_occurs_twice_gets_a_number():
     frame = pandas.DataFrame(
         {"a": [1.0, np.nan, 2.0], "a_missing": [1, 2, 3], "a_missing_2": [3, 2, 2]}
     )
-    names = TableEncoder(0).fit(frame).get_feature_names_out()
+    names = TableEncoder(0, mark_missing="seen").fit(frame).get_feature_names_out()
     assert list(names) == ["a", "a_missing", "a_missing_3", "a_missing_2"]
 
 
@@ -321,6 +431,39 @@ def test_frames_are_read_by_name():
     frame, y = messy_frame()
     encoder = TableEncoder().fit(frame, y)
     assert_array_equal(encoder.transform(frame[frame.columns[::-1]]), encoder.transform(frame))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [range(4), [("x", 1), ("x", 2), ("y", 1), ("y", 2)], ["a", 1, 2.5, None]],
+    ids=["integers", "levels", "mixed"],
+)
+def test_names_that_are_no_strings_are_read_by_name_too(names):
+    frame = pandas.DataFrame(np.random.default_rng(0).normal(size=(20, 4)))
+    frame.columns = pandas.MultiIndex.from_tuples(names) if names[0] == ("x", 1) else names
+    encoder = TableEncoder().fit(frame)
+    assert list(encoder.kinds_) == ["x0", "x1", "x2", "x3"]
+    expected = encoder.transform(frame)
+    assert_array_equal(encoder.transform(frame[frame.columns[::-1]]), expected)
+    fewer = frame.iloc[:, 1:]
+    with pytest.raises(ValueError, match="expected the columns of fit, got a data frame without"):
+        encoder.transform(fewer)
+
+
+def test_columns_are_read_by_position_if_fit_has_seen_an_array():
+    frame = pandas.DataFrame(np.random.default_rng(0).normal(size=(20, 3)))
+    encoder = TableEncoder().fit(frame).fit(frame.to_numpy())
+    other = frame.rename(columns={0: 2, 2: 0})
+    assert_array_equal(encoder.transform(other), encoder.transform(frame.to_numpy()))
+
+
+def test_rows_are_read_by_position():
+    frame, y = messy_frame()
+    expected = TableEncoder(random_state=0).fit(frame, y).transform(frame)
+    frame.index = [0] * len(frame)
+    encoder = TableEncoder(random_state=0).fit(frame, pandas.Series(y, index=frame.index))
+    assert_array_equal(encoder.transform(frame), expected)
+    assert_array_equal(encoder.transform(frame[5:6]), expected[5:6])
 
 
 def test_missing_values_may_appear_anywhere():
@@ -365,6 +508,53 @@ def test_polars_and_pandas_agree():
     assert_allclose(ours.transform(table), theirs.transform(frame), atol=1e-8)
     named = clone(ours).set_output(transform="polars").fit(table, y).transform(table)
     assert named.columns == list(ours.get_feature_names_out())
+
+
+HOURS = [datetime.datetime(year, 5, 3, hour) for year, hour in ((2020, 7), (1950, 23), (2020, 8))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "dtypes"),
+    [
+        ("categories", ["u", "v", "u"], [("String",), ("Categorical",), ("Enum", "wvu")]),
+        ("categories", [True, False, True], [("Boolean",)]),
+        ("numbers", [1, 5, 2], [("Int8",), ("UInt64",), ("Float32",), ("Float64",)]),
+        ("numbers", [Decimal("1.5"), Decimal("2.25"), Decimal(-3)], [("Decimal", 9, 2)]),
+        ("numbers", [*map(datetime.timedelta, (1, 50, 7))], [("Duration", "ms")]),
+        ("dates", [each.date() for each in HOURS], [("Date",)]),
+        ("dates", HOURS, [("Datetime", "ms"), ("Datetime", "ns")]),
+    ],
+    ids=["strings", "booleans", "numbers", "decimals", "durations", "dates", "datetimes"],
+)
+def test_every_type_of_polars_is_read_as_objects_are(kind, values, dtypes):
+    polars = pytest.importorskip("polars")
+    for given in (values, [*values, None]):
+        expected, names, _ = encoded(objects(*given))
+        for dtype, *details in dtypes:
+            series = polars.Series("x0", given).cast(getattr(polars, dtype)(*details))
+            table, columns, encoder = encoded(series.to_frame())
+            assert encoder.kinds_ == {"x0": kind}
+            assert list(columns) == list(names)
+            assert_allclose(table, expected, atol=1e-12)
+            if kind == "dates":
+                zoned = series.cast(polars.Datetime).dt.replace_time_zone("Asia/Tokyo")
+                assert_allclose(encoder.transform(zoned.to_frame()), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([[1], [2, 3], None], "ndarray"),
+        ([{"b": 1}, {"b": 2}, None], "dtype Struct"),
+        (np.eye(3), "dtype Array"),
+        ([datetime.time(1), datetime.time(2), None], "time"),
+    ],
+    ids=["lists", "structures", "arrays", "times"],
+)
+def test_what_is_no_column_of_polars_is_refused_by_name(values, found):
+    polars = pytest.importorskip("polars")
+    with pytest.raises(TypeError, match=f"column 'a' of .*, got {found}"):
+        TableEncoder().fit(polars.DataFrame({"b": [1, 2, 3], "a": polars.Series(values)}))
 
 
 def test_data_frames_come_back_if_asked_for():
@@ -419,7 +609,16 @@ def test_other_columns_are_refused_by_name():
         (frame.assign(age="old"), "expected numbers in column 'age' as in fit, got categories"),
         (frame.assign(age=frame.since), "expected numbers in column 'age' as in fit, got dates"),
         (frame.assign(city=3), "expected categories in column 'city' as in fit, got numbers"),
+        (
+            frame.assign(age="3.5"),
+            "expected numbers in column 'age' as in fit, got categories, such",
+        ),
+        (frame.assign(age=True), "'age' as in fit, got categories, such as 'True'"),
+        (frame.assign(member=1.0), "categories in column 'member' as in fit, got numbers, such as"),
+        (frame.assign(since="2020-01-01"), "expected dates in column 'since' as in fit, got categ"),
+        (frame.rename(columns={"age": 0}), "without 'age' and with the additional '0'"),
         (frame.assign(age=np.inf), "at most 1e+60 or missing values, got inf in column 'age', row"),
+        (frame[["age", *frame.columns]], "columns of different names, got 'age' repeatedly"),
         (frame[:0], "at least 1 sample(s) and a column, got n_samples = 0"),
     ):
         with pytest.raises((TypeError, ValueError), match=re.escape(message)):
@@ -431,6 +630,10 @@ def test_other_columns_are_refused_by_name():
     [
         (objects(1, "a"), r"column 'x0' .* all numbers, got int, str"),
         (objects([1], [2]), r"column 'x0' .* all numbers, got list"),
+        (objects(1.5, True), r"column 'x0' .* all numbers, got bool, float"),
+        (objects("a", datetime.date(2020, 1, 1)), r"column 'x0' .* all numbers, got date, str"),
+        (objects(1j, 2), r"column 'x0' .* all numbers, got complex, int"),
+        (objects({"a": 1}, {"a": 2}), r"column 'x0' .* all numbers, got dict"),
         (objects(10**400, 1), r"at most 1e\+60 or missing values, got inf in column 'x0', row 0"),
         (np.array([[1.0], [-1e61]]), "got -1e.61 in column 'x0', row 1"),
         (np.ones((5, 2)), "at least one column whose values differ, got 'x0', 'x1'"),
@@ -440,6 +643,8 @@ def test_other_columns_are_refused_by_name():
         (np.ma.masked_array(np.eye(3), np.eye(3) > 0), "masked"),
         (pandas.DataFrame(np.eye(2), columns=["a", "a"]), "different names, got 'a' repeatedly"),
         (pandas.DataFrame({"a": [1.0]}), "at least 2 sample"),
+        (pandas.DataFrame({"a": [1.0]})[:0], "at least 2 sample"),
+        (pandas.DataFrame(index=range(5)), "a column, got n_samples = 5 with 0 columns"),
         (pandas.DataFrame({"a": pandas.period_range("2020", periods=3, freq="D")}), "got Period"),
         (pandas.DataFrame({"a": np.array([1j, 2])}), "column 'a' .* dtype complex128"),
     ],
@@ -457,6 +662,7 @@ def test_what_is_no_table_is_refused(X, message):
         ({"min_frequency": 1.0}, "min_frequency: expected a number between 0 and 1"),
         ({"min_frequency": 0}, "min_frequency: expected at least 1, got 0"),
         ({"max_categories": 1}, "max_categories: expected at least 2, got 1"),
+        ({"mark_missing": "none"}, "mark_missing: expected one of 'all', 'seen', got 'none'"),
         ({"sparse_output": "csr"}, "sparse_output: expected one of 'auto', got 'csr'"),
         ({"sparse_output": None}, "sparse_output: expected True or False, got None"),
         ({"random_state": "seed"}, "random_state: expected None, an integer"),
@@ -470,3 +676,9 @@ def test_wrong_parameters_are_refused_by_name(options, message):
 def test_targets_of_another_length_are_refused():
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         TableEncoder().fit(np.eye(3), [1, 2])
+
+
+@pytest.mark.parametrize("y", [["u", 1, "v"], ["u", None, "v"]])
+def test_targets_that_are_no_classes_are_refused_by_name(y):
+    with pytest.raises(TypeError, match=r"^y: "):
+        TableEncoder().fit(np.eye(3), np.array(y, dtype=object))

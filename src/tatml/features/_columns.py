@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from .._array import Doubles
 from .._data.arrays import check_not_masked
 from .._data.blocks import LARGEST_ENTRY
-from .._messages import listed, quoted
+from .._messages import listed, quoted, shown
 
 Kind = Literal["numbers", "categories", "dates", "nothing"]
 MISSING_NAMES = ("NAType", "NaTType")  # the types of pandas.NA and pandas.NaT
@@ -40,7 +41,7 @@ class Column:
     kind: Kind
     values: NDArray[Any]
 
-    @property
+    @cached_property
     def missing(self) -> NDArray[np.bool_]:
         """Return which values are missing."""
         if self.kind == "numbers":
@@ -54,8 +55,10 @@ class Column:
         if self.kind == kind:
             return self
         if self.kind != "nothing":
+            example = shown(self.values[~self.missing].tolist()[0])
             raise TypeError(
-                f"X: expected {kind} in column {self.name!r} as in fit, got {self.kind}"
+                f"X: expected {kind} in column {self.name!r} as in fit, got {self.kind}, such as "
+                f"{example}"
             )
         empty = {"numbers": np.nan, "dates": np.datetime64("NaT", "us"), "categories": None}[kind]
         return Column(self.name, kind, np.array([empty] * len(self.values)))
@@ -88,6 +91,8 @@ def read_column(name: str, series: Any) -> Column:
         return _as_categories(name, np.array([*map(_as_text, series.to_numpy())], dtype=object))
     series = _without_time_zone(series)
     values = series.to_numpy() if hasattr(series, "to_numpy") else series
+    if values.ndim > 1:  # of polars: structures, and arrays of one length
+        raise _mixed(name, [f"dtype {series.dtype}"])
     kind = values.dtype.kind
     if kind in "iuf":
         return _as_numbers(name, values)
@@ -122,6 +127,7 @@ def _as_numbers(name: str, values: NDArray[Any]) -> Column:
             f"X: expected numbers of at most {LARGEST_ENTRY:g} or missing values, got "
             f"{array[row]:g} in column {name!r}, row {row}"
         )
+    array[np.abs(array) < 1 / LARGEST_ENTRY] = 0  # its square would be 0
     return Column(name, "nothing" if np.all(np.isnan(array)) else "numbers", array)
 
 
@@ -167,9 +173,11 @@ def _kind_of(kind: type) -> str | None:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether an object is None, NaN, NaT or pandas.NA."""
+    """Return whether an object is None, NaN, NaT, pandas.NA or a blank string."""
     if value is None or type(value).__name__ in MISSING_NAMES:
         return True
+    if isinstance(value, str):
+        return not value.strip()
     if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
     return isinstance(value, float | np.floating | Decimal) and value != value

@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .._array import Doubles
-from .._messages import quoted, shown, suggestion
+from .._messages import named_error, quoted, shown, suggestion
 from .._validation import check_between, check_choice, check_count, check_flag, check_random
 from ._columns import Column, Kind, frame_names, is_list, numbers_of, read_column
 
@@ -88,12 +88,28 @@ class NumberPart(Part):
 
 @dataclass(frozen=True)
 class MissingPart(Part):
-    """An indicator of missing values."""
+    """An indicator of missing values, which is 0 in training if too few samples have it.
+
+    A metric would learn the weight of such an indicator from these few samples, and divide by its
+    small variance. An indicator that does not vary has a small weight of its prior.
+    """
+
+    is_rare: bool
 
     @property
     def ends(self) -> list[str]:
         """Return the end of the name."""
         return ["_missing"]
+
+    @property
+    def n_filled(self) -> int:
+        """Return 0: where the indicator is 1, those of the categories are 0."""
+        return 0
+
+    def training_values(self, column: Column, y: Any) -> Encoded:
+        """Return zeros if too few values are missing, else the indicator."""
+        marks = self.transform(column)
+        return np.zeros_like(marks) if self.is_rare else marks
 
     def transform(self, column: Column) -> Encoded:
         """Return 1 where values are missing, else 0."""
@@ -102,13 +118,18 @@ class MissingPart(Part):
 
 @dataclass(frozen=True)
 class OneHotPart(Part):
-    """One indicator per category, and one for the rare and unseen ones."""
+    """One indicator per category, and one for the rare and unseen ones.
+
+    Rows without a known category have the means of the indicators. Zeros would lie as far from the
+    frequent categories as from the rare ones, whose weights in a metric are large.
+    """
 
     encoder: OneHotEncoder
+    shares: Doubles
 
     @property
     def ends(self) -> list[str]:
-        """Return the ends of the names: _Paris, _missing, _infrequent."""
+        """Return the ends of the names: _Paris, _infrequent."""
         return list(self.encoder.get_feature_names_out([""]))
 
     @property
@@ -117,8 +138,12 @@ class OneHotPart(Part):
         return 1
 
     def transform(self, column: Column) -> Encoded:
-        """Return a sparse table with one entry per row, or none for unseen categories."""
-        return scipy.sparse.csr_array(self.encoder.transform(column.values[:, None]))
+        """Return a sparse table with one entry per row, and the shares in rows of unknown ones."""
+        table = scipy.sparse.csr_array(self.encoder.transform(column.values[:, None]))
+        is_known = ~column.missing & (table.sum(axis=1) > 0)
+        unknown = scipy.sparse.csr_array(~is_known[:, None] * 1.0)
+        shares = scipy.sparse.csr_array(self.shares[None])
+        return scipy.sparse.diags_array(1.0 * is_known) @ table + unknown @ shares
 
 
 @dataclass(frozen=True)
@@ -171,13 +196,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     - Numbers: in units of their standard deviation, and as linear splines, so that the metric can
       weigh each part of a skewed column differently: the k-th one increases from 0 to 1 between
       the k-th quantile and the next one, and is constant elsewhere. Durations are numbers of days.
-      A missing value is the median, and a column ``…_missing`` marks it.
+      A missing value is the median.
     - Categories, text and booleans with at most `max_categories` different values: one indicator
-      per value. Rare values share one indicator, ``…_infrequent``. A missing value is a category.
+      per value. Rare values share one indicator, ``…_infrequent``. A missing value has their means.
     - Those with more values: the mean target of each value, if y is given and has at most 10
       classes of at least 5 samples, or is continuous. Otherwise the `max_categories` − 1 most
       frequent values have indicators, and all others share one.
     - Dates: the date, the year, the month, the day of the week and the hour, as numbers.
+    - All of them: an indicator of missing values, ``…_missing``.
 
     Columns that say nothing are left out: constant ones, those without any value, and text that
     differs in every row. `dropped_` has their names.
@@ -191,9 +217,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         no splines. 0: no splines.
     min_frequency : int or float, default=0.01
         Smallest number of training samples, or their share, of a category with an indicator of its
-        own, and of missing numbers that are marked.
+        own, and of missing values whose mark varies in training; see `mark_missing`.
     max_categories : int, default=30
         Largest number of different values of a column whose values all have indicators.
+    mark_missing : {"all", "seen"}, default="all"
+        Which columns have an indicator of missing values. "all": all that are kept, also those
+        with fewer missing values in `fit` than `min_frequency`. "seen": only those with as many.
     sparse_output : "auto" or bool, default="auto"
         Whether `transform` returns a sparse table (CSR). "auto": if it has more columns than `fit`
         had samples, and at most 30 % of the entries are not zero. This is where the metrics
@@ -226,19 +255,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     -----
     Data frames of pandas and polars are read by name: `transform` takes the columns in any order,
     and refuses missing columns, additional columns, and columns whose kind differs from that in
-    `fit`. Arrays are read by position, and their columns are called x0, x1, …; those of dtype
-    object are columns of numbers, categories or dates by what they contain. Numbers that stand for
-    categories have to be strings or of a categorical type. A number whose magnitude exceeds 1e60 is
-    refused.
+    `fit`. If its names are not all strings, the columns are called x0, x1, …, but still read by
+    their names. Arrays are read by position, with columns x0, x1, …; those of dtype object are
+    columns of numbers, categories or dates by what they contain. Numbers that stand for categories
+    have to be strings or of a categorical type. Blank strings are missing values. A number whose
+    magnitude exceeds 1e60 is refused, and one below 1e-60 counts as 0.
 
-    A value that is missing in `transform`, in a column without (enough) missing values in `fit`,
-    becomes the median or an unseen category. It is not marked: a metric cannot learn the weight of
-    an indicator that never varies. Categories that `fit` has not seen count as infrequent; without
-    an indicator for these, all indicators of the column are 0.
+    A column with fewer missing values in `fit` than `min_frequency`, or none, has an indicator too,
+    which is 0 for all samples in `fit_transform`, and 1 where values are missing in `transform`. A
+    metric cannot learn its weight, which would rest on a few samples. `TATML` weighs it as a column
+    of noise with a standard deviation of 1: two new samples are further apart if a value is missing
+    in one of them, while the nearest training samples of a new one stay the same.
 
-    With mean targets, ``fit_transform(X, y)`` differs from ``fit(X, y).transform(X)``, as those of
-    scikit-learn's TargetEncoder do: each training sample is encoded by the targets of others. A
-    pipeline does so; otherwise learn the metric from ``fit_transform(X, y)``.
+    Categories that `fit` has not seen count as infrequent; without an indicator for these, the
+    indicators of the column are their means in `fit`, as where a value is missing, but without the
+    mark. Zeros would lie as far from the frequent categories as from the rare ones.
+
+    ``fit_transform(X, y)`` differs from ``fit(X, y).transform(X)`` where few values are missing,
+    and with mean targets, as those of scikit-learn's TargetEncoder do: each training sample is
+    encoded by the targets of others. A pipeline does so; otherwise learn the metric from
+    ``fit_transform(X, y)``.
 
     Examples
     --------
@@ -259,13 +295,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     x1_missing x1
     >>> new = np.array([[40, "Oslo"]], dtype=object)  # an unseen category
     >>> encoder.transform(new).round(2)
-    array([[0.1 , 0.78, 0.  , 0.  , 0.  , 0.  , 0.  ]])
+    array([[0.1 , 0.78, 0.  , 0.  , 0.5 , 0.5 , 0.  ]])
     """
 
     n_quantiles: int = 5
     _: KW_ONLY
     min_frequency: int | float = 0.01
     max_categories: int = 30
+    mark_missing: Literal["all", "seen"] = "all"
     sparse_output: Literal["auto"] | bool = "auto"
     random_state: Any = None
 
@@ -360,7 +397,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         target = None
         if y is not None:
             check_consistent_length(X, y)
-            target = _target_to_encode(y)
+            try:
+                target = _target_to_encode(y)
+            except (TypeError, ValueError) as error:
+                raise named_error("y", error) from error
         columns = [read_column(*each) for each in zip(names, series, strict=True)]
         self.sources_: list[Source] = []
         self.dropped_: dict[str, str] = {}
@@ -393,28 +433,31 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         else:
             check_count("min_frequency", self.min_frequency)
         check_count("max_categories", self.max_categories, least=2)
+        check_choice("mark_missing", self.mark_missing, ("all", "seen"))
         if isinstance(self.sparse_output, str):
             check_choice("sparse_output", self.sparse_output, ("auto",))
         else:
             check_flag("sparse_output", self.sparse_output)
         check_random(self.random_state)
 
-    def _fit_column(self, column: Column, target: Any) -> Iterable[Part]:
-        """Yield the parts that a column becomes."""
-        if column.kind == "categories":
-            yield from self._fit_categories(column, target)
-            return
-        for end, values in numbers_of(column).items():
-            if np.nanmin(values) < np.nanmax(values):
-                yield _fit_numbers(end, values[:, None], self.n_quantiles)
+    def _fit_column(self, column: Column, target: Any) -> list[Part]:
+        """Return the parts that a column becomes; none if its values hardly vary."""
+        parts: list[Part] = [*self._fit_values(column, target)]
         least = self.min_frequency
         if isinstance(least, float):
             least = ceil(least * len(column.values))
-        if np.sum(column.missing) >= least:
-            yield MissingPart()
+        is_rare = bool(np.sum(column.missing) < least)
+        if not is_rare or (parts and self.mark_missing == "all"):
+            parts.append(MissingPart(is_rare))
+        return parts
 
-    def _fit_categories(self, column: Column, target: Any) -> Iterable[Part]:
-        """Yield the part of a column of categories, unless it would be one constant column."""
+    def _fit_values(self, column: Column, target: Any) -> Iterable[Part]:
+        """Yield the parts of the values that are not missing."""
+        if column.kind != "categories":
+            for end, values in numbers_of(column).items():
+                if np.nanmin(values) < np.nanmax(values):
+                    yield _fit_numbers(end, values[:, None], self.n_quantiles)
+            return
         has_many = _n_categories(column) > self.max_categories
         if has_many and target is not None:
             encoder = _target_encoder(target, self.random_state)
@@ -427,7 +470,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             feature_name_combiner=_category_name,
             **{limit: getattr(self, limit)},
         )
-        part = OneHotPart(encoder.fit(column.values[:, None]))
+        indicators = encoder.fit_transform(column.values[~column.missing][:, None])
+        part = OneHotPart(encoder, np.asarray(indicators.mean(axis=0)).ravel())
         if len(part.ends) > 1:
             yield part
 
@@ -452,20 +496,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 ensure_all_finite=False,
                 ensure_min_samples=2 if reset else 1,
             )
+            if reset:
+                self._labels = None
             return self._names_in(None), [*X.T]
-        has_names = bool(names) and all(isinstance(name, str) for name in names)
         self._check_frame_size(X, least=2 if reset else 1)
-        known = getattr(self, "feature_names_in_", None)
-        if has_names and not reset and known is not None:
-            _check_names(names, expected := list(known))
-            return expected, [X[name] for name in expected]
         if reset:
+            self._labels = names
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             self.n_features_in_ = len(names)
-            if has_names:
+            if all(isinstance(name, str) for name in names):
                 self.feature_names_in_ = np.array(names, dtype=object)
-        else:
+        elif self._labels is None:  # fit saw an array
             validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            _check_names(names, self._labels)
+            names = self._labels
         return self._names_in(None), [X[name] for name in names]
 
     def _check_frame_size(self, X: Any, least: int) -> None:
@@ -586,17 +631,15 @@ def _with_nan(column: Column) -> NDArray[np.object_]:
 
 def _category_name(feature: str, category: Any) -> str:
     """Return the name of an indicator, from that of its column."""
-    if category is None:
-        return f"{feature}_missing"
     return f"{feature}_infrequent" if category == POOLED else f"{feature}_{category}"
 
 
-def _check_names(names: list[str], expected: list[str]) -> None:
+def _check_names(names: list[Any], expected: list[Any]) -> None:
     """Raise an error that lists the columns which are missing and those that `fit` has not seen."""
     missing = [name for name in expected if name not in {*names}]
     more = [name for name in names if name not in {*expected}]
     if missing or more:
-        similar = suggestion(missing[0], more) if missing else ""
+        similar = suggestion(str(missing[0]), map(str, more)) if missing else ""
         raise ValueError(
             "X: expected the columns of fit, got a data frame "
             + " and ".join(
