@@ -2,7 +2,7 @@
 
 `CHOOSING` and `CONFIRMING` fix which tables a recipe may be chosen on, and which ones are opened
 once per issue to confirm a choice. The tables of the choosing half are those of `table_encoder.py`
-and four more; no method was scored on those of the confirming half before it was opened.
+and eight more; no method was scored on those of the confirming half before it was opened.
 """
 
 from __future__ import annotations
@@ -46,12 +46,19 @@ LEAF_WORDS = (
     "apex", "base", "shape", "denate_edge", "lobed_edge", "smooth_edge", "toothed_edge",
     "undulate_edge",
 )  # fmt: skip  # one value per species
+STORM_WINDS = (
+    "name", "category", "wind", "tropicalstorm_force_diameter", "hurricane_force_diameter",
+)  # fmt: skip
 
 CHOOSING = {source.item: source for source in (Source(*row) for row in TABLES)} | {
     "glass": Source("MASS", "fgl", "type"),
     "olive": Source("dslabs", "olive", "area", drop=("region",)),
     "pitches": Source("Stat2Data", "Kershaw", "PitchType", drop=("Time",)),
     "dengue": Source("DAAG", "dengue", "NoYes"),
+    "Boston": Source("MASS", "Boston", "medv", 3),
+    "storms": Source("dplyr", "storms", "status", drop=STORM_WINDS),
+    "customers": Source("modeldata", "wa_churn", "churn"),
+    "Canadian wages": Source("carData", "SLID", "wages", 3),
 }
 CONFIRMING = {
     "churn": Source("modeldata", "mlc_churn", "churn"),
