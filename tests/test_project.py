@@ -33,7 +33,7 @@ PUBLIC = {
         AllPairs Blocks Checkpoint Comparisons Compute Dykstra Euclidean GMML ITML Maz Newton PAPER
         PairChunks PairThreshold Result SoftNeighborsClassifier SoftNeighborsRegressor Status TATML
         TATMLCV TATMLNeighbors TATMLPairs TATMLQuadruplets TATMLTriplets __version__ learn_metric
-        pairs_from_chunks
+        make_table_pipeline pairs_from_chunks
         datasets features inspection losses plotting solvers verification
     """,
     "tatml.datasets": """
