@@ -37,8 +37,8 @@ PUBLIC = {
         datasets features inspection losses plotting solvers verification
     """,
     "tatml.datasets": """
-        load_brodatz load_digits_images load_eth80 load_virus make_customers make_filter_bank make_spd_classes
-        make_textures
+        load_brodatz load_digits_images load_eth80 load_virus make_customers make_filter_bank
+        make_spd_classes make_textures
     """,
     "tatml_paper": "DATASETS METHODS read_records run write_tables",
     "tatml.features": """
