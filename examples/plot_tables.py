@@ -66,7 +66,8 @@ print("log loss", losses.round(3).to_string(), sep="\n")
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
 for ax, values, label in zip(axes, (1 - accuracy, losses), ("error rate", "log loss"), strict=True):
-    values.T.plot.bar(ax=ax, rot=0, legend=ax is axes[0], title=f"{label}: less is better")
+    values.T.plot.bar(ax=ax, rot=0, legend=ax is axes[0])
+    ax.set(xlabel="table", ylabel=label, title="Less is better")
 
 # %%
 # **When to take which.** On tables of others, see :doc:`/defaults`, the two are about equally
