@@ -57,7 +57,7 @@ WIDE = {
         "osu leaf": ("osu leaf", None),
         "mnist": ("mnist", 300),
         "mnist parity": ("mnist parity", 300),
-        "brodatz, few": ("brodatz M=2", 24),
+        "ETH-80, few": ("ETH-80 by object M=2", 40),
     },
 }
 
