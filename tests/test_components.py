@@ -136,6 +136,14 @@ def test_components_are_chosen_where_they_order_held_out_pairs_better(midpoint):
     assert areas[0] > areas[1] + 0.01
 
 
+@pytest.mark.parametrize(("area", "chosen"), [(0.904, "common"), (0.906, "components")])
+def test_components_must_be_clearly_better(area, chosen, monkeypatch):
+    areas = {"columns": 0.8, "common": 0.9, "components": area}
+    monkeypatch.setattr(cross_fit, "_area_of_prior", lambda settings, units, part: areas[units])
+    model = TATML(random_state=0).fit(wide_samples(), LABELS)
+    assert model.prior_units_ == chosen
+
+
 def test_units_and_origins_of_the_columns_do_not_matter():
     X = wide_samples()
     rng = np.random.default_rng(1)

@@ -47,7 +47,7 @@ FOLD_TOL = 0.1  # relative duality gap of the fits to parts of the samples
 
 SAMPLES_PER_COLUMN = 5  # that unshrunk scatters need
 MOST_HELD_OUT = 1000  # pairs that are drawn from the samples of one fold, in total
-MORE_AREA = 0.005  # by which the AUC must be higher for another choice than clipping
+MORE_AREA = 0.005  # by which the AUC must be higher for components, or other ways than clipping
 LEAST_HELD_OUT = 20  # pairs of each kind inside all folds that can judge a threshold
 PAIR_FOLDS = (5, 3, 2)  # folds of the samples of given pairs, more of them first
 ENOUGH_HELD_OUT = 900  # held-out pairs that are enough: no metric is learnt for further parts
@@ -305,7 +305,10 @@ def find_units(settings: Settings, parts: Sequence[HeldOutPairs]) -> tuple[float
         float(np.mean([_area_of_prior(settings, units, part) for part in parts]))
         for units in candidates
     ]
-    best = int(np.argmax(areas))
+    judged = [
+        area - MORE_AREA * (u == "components") for area, u in zip(areas, candidates, strict=True)
+    ]
+    best = int(np.argmax(judged))
     return areas[best], candidates[best]
 
 
