@@ -50,7 +50,7 @@ PUBLIC = {
         permutation_importance threshold_interval
     """,
     "tatml.io": "Model export load_model save_model",
-    "tatml.losses": "BurgLoss LogisticLoss PairLoss SquaredHinge",
+    "tatml.losses": "BurgLoss CustomLoss LogisticLoss PairLoss SquaredHinge",
     "tatml.plotting": """
         BlockShareDisplay ConvergenceDisplay DetDisplay EmbeddingDisplay ErrorRateDisplay
         FeatureShareDisplay MetricDisplay PairDistanceDisplay PermutationImportanceDisplay
