@@ -63,6 +63,8 @@ def test_a_page_leaves_no_other_names_open(name):
             defined.add((node.asname or node.name).partition(".")[0])
         elif isinstance(node, ast.FunctionDef):
             defined |= {node.name, *(argument.arg for argument in node.args.args)}
+        elif isinstance(node, ast.ClassDef):
+            defined.add(node.name)
     assert used - defined - set(OPEN[name]) == set()
 
 

@@ -42,7 +42,7 @@ class CustomLoss(ABC):
 
     Attributes
     ----------
-    accuracy : float, default=1e-12
+    accuracy : float, default=1e-13
         Bound of the rounding errors of `value` and of `conjugate`, relative to the sum of 1 and the
         magnitudes of value, conjugate and slope · a. The certificate adds it to the gap. Set it in
         your class if `conjugate` has fewer digits.
@@ -74,7 +74,7 @@ class CustomLoss(ABC):
     True
     """
 
-    accuracy: float = 1e-12
+    accuracy: float = 1e-13
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
@@ -118,7 +118,8 @@ class ViolationLoss(PairLoss):
         """Compute c w times a method of ψ; 0 for pairs of weight 0, where ψ may be infinite."""
         with np.errstate(all="ignore"):  # the solvers reject what is not finite
             found = getattr(self.function, method)(np.array(to_numpy(values), dtype=np.float64))
-        return _where(self.weight > 0, self.weight * placed(np.asarray(found, float), values))
+            each = self.weight * placed(np.asarray(found, dtype=np.float64), values)
+        return _where(self.weight > 0, each)
 
     def value(self, zeta: Array) -> Array:  # theory (Custom)
         return self._weighted("value", self.sign * zeta)
