@@ -12,6 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, xlogy
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 from test_losses import least_by_bfgs
 
 from tatml import TATML, TATMLCV, AllPairs, Compute, Newton, PairChunks, TATMLPairs, learn_metric
@@ -221,7 +222,9 @@ def test_the_methods_get_numpy_arrays_of_float64_wherever_the_samples_are(place)
     samples, compute = place(data[0])
     found = learn_metric(samples, *data[1:], loss=loss, compute=compute)
     assert found.converged
-    assert abs(found.primal - expected.primal) <= found.gap + expected.gap + 1e-12
+    assert found.dual <= expected.primal
+    assert expected.dual <= found.primal
+    assert_allclose(found.primal, expected.primal, rtol=1e-6)
     assert seen == {(np.ndarray, np.dtype(np.float64), 1)}
 
 
@@ -262,6 +265,23 @@ def test_its_gap_is_that_of_the_library_and_includes_its_accuracy():
     rough = custom(pairs, 1.0, Changed(accuracy=1e-3)).gap_within(zeta, s, error) - bound
     assert np.all(rough >= 1e-3 * pairs.weights)
     assert np.all(rough <= 1e-2 * pairs.weights)
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.001])
+def test_a_conjugate_that_is_wrong_beyond_the_check_has_no_certificate(factor):
+    class Wrong(LeastSquares):
+        def conjugate(self, slope):
+            return np.where(slope < -30, factor, 1) * super().conjugate(slope)
+
+    rng = np.random.default_rng(0)
+    far, pairs = 30 * rng.normal(size=(30, 3)), np.arange(60).reshape(30, 2) % 29
+    data, options = (far, pairs, rng.random(30) < 0.5), {"C": 1e-9}
+    found = learn_metric(*data, loss=LeastSquares(), **options)
+    assert found.converged
+    with pytest.warns(ConvergenceWarning, match="Not converged: gap"):
+        wrong = learn_metric(*data, loss=Wrong(), **options)
+    assert wrong.gap == np.inf if factor < 1 else wrong.gap > 1e-5
+    assert wrong.dual <= found.primal
 
 
 def test_pairs_of_weight_0_do_not_count_where_the_loss_is_infinite():

@@ -96,7 +96,7 @@ LOOKS_AT_TYPES = {
     "tatml/features/_inputs.py",
 }
 SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}
-SETTINGS_TYPES = {"Compute", "Dykstra", "KernelMap", "Newton"}
+SETTINGS_TYPES = {"Compute", "CustomLoss", "Dykstra", "KernelMap", "Newton"}
 # Types of this library that stand for an array.
 SETTINGS_TYPES |= {"SpanFactor", "SpanResult", "SparseBlock", "SparseRows"}
 SETTINGS_TYPES |= {"AllPairs", "Pairs", "Solver"}

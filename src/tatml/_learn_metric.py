@@ -188,10 +188,9 @@ def learn_metric(
     """
     chosen, where = as_solver(solver), as_compute(compute)
     setting = LossSetting(check_positive("C", C), check_margin(margin))
-    check_loss("loss", loss, LOSSES)
     c0 = check_positive("c0", c0, or_infinite=True)
     has_midpoint = not (isinstance(midpoint, bool | np.bool_) and not midpoint)
-    is_hinge = loss == "squared_hinge"
+    is_hinge = check_loss("loss", loss, LOSSES) == "squared_hinge"
     check_mu0 = check_positive if is_hinge and not has_midpoint else check_number
     threshold = {"c0": c0, "mu0": check_mu0("mu0", mu0)}
     _check_for_loss(loss, has_midpoint, setting.margin, chosen, comparisons)

@@ -16,7 +16,6 @@ from .._array import Doubles, Indices, sum_at, to_numpy
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, link_pairs
 from .._data.sampling import count_violated, nearest_rows, neighbor_triplets
-from .._optim.custom_loss import CustomLoss
 from .._optim.losses import comparison_hinge, join_losses
 from .._optim.problem import LogDetProblem, pair_term, squared_hinge
 from .._optim.result import Result, Status, host_result, learnt_b0, place_result, with_midpoint
@@ -199,12 +198,7 @@ def pair_problem(task: Task, settings: Settings) -> tuple[LogDetProblem, MetricP
 
 def loss_setting(c: float, settings: Settings) -> LossSetting:
     """Return the loss of pairs with the weight c."""
-    setting = LossSetting(c, settings.margin)
-    if settings.is_logistic:
-        return setting._replace(loss="logistic")
-    if isinstance(settings.loss, CustomLoss):
-        return setting._replace(loss=settings.loss)
-    return setting._replace(loss="additive_hinge") if settings.midpoint else setting
+    return LossSetting(c, settings.margin, loss=settings.loss_of_pairs)
 
 
 def _mu0(prepared: Prepared, settings: Settings) -> float:

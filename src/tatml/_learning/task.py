@@ -132,9 +132,11 @@ class Settings:
         return cls(**given)
 
     @property
-    def is_logistic(self) -> bool:
-        """Whether the loss is the logistic one, which "auto" stands for with a midpoint."""
-        return self.loss == "logistic" or (self.loss == "auto" and self.midpoint)
+    def loss_of_pairs(self) -> str | CustomLoss:
+        """The loss as `LossSetting` names it."""
+        if self.loss == "auto":
+            return "logistic" if self.midpoint else "squared_hinge"
+        return "additive_hinge" if self.midpoint and self.loss == "squared_hinge" else self.loss
 
     @property
     def given_threshold(self) -> float | None:

@@ -45,7 +45,7 @@ class LossSetting(NamedTuple):
         """Return the loss of the given pairs."""
         if self.loss == "squared_hinge":
             return squared_hinge(pairs, self.C, self.margin)
-        if isinstance(self.loss, CustomLoss):
+        if not isinstance(self.loss, str):
             return custom(pairs, self.C, self.loss)
         return {"additive_hinge": additive_hinge, "logistic": logistic}[self.loss](pairs, self.C)
 
