@@ -13,7 +13,13 @@ from sklearn.model_selection import StratifiedShuffleSplit, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from tatml.datasets import load_digits_images, make_filter_bank, make_spd_classes, make_textures
+from tatml.datasets import (
+    load_digits_images,
+    make_customers,
+    make_filter_bank,
+    make_spd_classes,
+    make_textures,
+)
 from tatml.datasets._synthetic import _filtered_noise
 
 SMALL = {
@@ -392,3 +398,49 @@ def test_bands_reach_from_zero_to_half_the_sampling_frequency():
     for wrong in ((-1e-9, 9), (60, 64.1), (9, 9)):
         with pytest.raises(ValueError, match="in band 0"):
             make_filter_bank(bands=[wrong])
+
+
+# Customers
+
+
+@pytest.mark.parametrize("kind", [int, np.random.RandomState, np.random.default_rng])
+def test_customers_are_messy_and_decided_by_a_seed(kind):
+    pandas = pytest.importorskip("pandas")
+    one, two, other = (make_customers(300, random_state=kind(seed)) for seed in (3, 3, 4))
+    pandas.testing.assert_frame_equal(one.data, two.data)
+    assert_array_equal(one.target, two.target)
+    assert not one.data.equals(other.data)
+    frame, target = make_customers(300, random_state=kind(3), return_X_y=True)
+    pandas.testing.assert_frame_equal(frame, one.data)
+    assert frame["customer"].is_unique
+    assert frame["country"].nunique() == 1
+    assert set(frame.columns[frame.isna().any()]) == {"age", "income", "device", "joined"}
+    assert min(np.unique(target, return_counts=True)[1]) > 30
+    assert np.unique(target).tolist() == ["basic", "family", "plus"]
+
+
+def test_customers_choose_plans_as_the_description_says():
+    """Curved in age, by income, and by the season."""
+    pytest.importorskip("pandas")
+    data, plan = make_customers(20_000, random_state=0, return_X_y=True)
+    family, plus = (plan == "family", plan == "plus")
+    middle = data["age"].between(35, 49)
+    assert family[middle].mean() > 2 * family[data["age"] < 25].mean()
+    assert family[middle].mean() > 2 * family[data["age"] > 60].mean()
+    high, low = (data["income"] > 40_000, data["income"] < 20_000)
+    assert plus[high].mean() > 2 * plus[low].mean()
+    month = data["joined"].dt.month
+    assert plus[month == 12].mean() > 1.3 * plus[month == 6].mean()
+    mistyped = data["income"] > 100 * 10_000
+    assert 0.002 < mistyped.mean() < 0.008
+
+
+def test_wrong_numbers_of_customers_are_refused():
+    pytest.importorskip("pandas")
+    for options, message in (
+        ({"n_samples": 0}, "n_samples: expected at least 1, got 0"),
+        ({"random_state": "x"}, "random_state: expected"),
+        ({"return_X_y": "yes"}, "return_X_y: expected True or False, got 'yes'"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            make_customers(**options)

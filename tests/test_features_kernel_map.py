@@ -192,6 +192,19 @@ def test_new_samples_of_chi2_are_checked_as_well():
         model.transform(table() - 1)
 
 
+@pytest.mark.parametrize(
+    ("share", "n_samples", "expected"),
+    [(0.25, 40, 10), (0.25, 43, 10), (0.01, 40, 2), (0.5, 700, 300)],
+)
+def test_a_share_of_the_samples_become_landmarks(share, n_samples, expected):
+    """At least 2, and at most 300; those of the same number."""
+    X = table(n_samples)
+    model, same = (KernelMap(n_landmarks=n, random_state=0).fit(X) for n in (share, expected))
+    assert len(model.landmark_rows_) == expected
+    assert_array_equal(model.landmark_rows_, same.landmark_rows_)
+    assert_array_equal(model.transform(X).arrays[1], same.transform(X).arrays[1])
+
+
 NOT_SYMMETRIC = np.eye(4) + np.diag([0.1, 0, 0], k=1)
 NOT_PSD = np.array([[1.0, 2.0], [2.0, 1.0]])
 
@@ -208,6 +221,8 @@ NOT_PSD = np.array([[1.0, 2.0], [2.0, 1.0]])
         ({"coef0": -1.0}, table(), "coef0: expected a finite number of at least 0, got -1"),
         ({"n_landmarks": 41}, table(), "n_landmarks: expected at most the number of samples, 40"),
         ({"n_landmarks": 1}, table(), "n_landmarks: expected"),
+        ({"n_landmarks": 1.0}, table(), "n_landmarks: expected a number between 0 and 1, got 1"),
+        ({"n_landmarks": np.nan}, table(), "n_landmarks: expected a number between 0 and 1"),
         ({"keep_features": "yes"}, table(), "keep_features: expected"),
         ({"random_state": "seed"}, table(), "random_state: expected"),
         ({"kernel": "chi2"}, table() - 1, "X: expected numbers of at least 0 for kernel='chi2', g"),

@@ -84,7 +84,7 @@ def test_copies_and_pickles_encode_alike():
 
 
 def test_numbers_are_scaled_and_have_splines_that_span_all_piecewise_linear_functions():
-    x = np.random.default_rng(0).lognormal(size=501)
+    x = np.random.default_rng(0).lognormal(sigma=0.5, size=501)
     table, columns, encoder = encoded(pandas.DataFrame({"a": x}), n_quantiles=6)
     assert list(columns) == ["a", *(f"a_spline_{k}" for k in range(1, 6))]
     assert_allclose(columns["a"], (x - x.mean()) / x.std())
@@ -96,10 +96,46 @@ def test_numbers_are_scaled_and_have_splines_that_span_all_piecewise_linear_func
     for k in range(5):  # a ramp from one quantile to the next
         ramp = np.clip((x - knots[k]) / (knots[k + 1] - knots[k]), 0, 1)
         assert_allclose(columns[f"a_spline_{k + 1}"], ramp, atol=1e-12)
-    outside = encoder.transform(pandas.DataFrame({"a": [x.min() - 9, x.max() + 9]}))
+    outside = encoder.transform(pandas.DataFrame({"a": [x.min() - 1, x.max() + 1]}))
     ends = encoder.transform(pandas.DataFrame({"a": [x.min(), x.max()]}))
-    assert_allclose(outside[:, 1:], ends[:, 1:], atol=1e-12)  # splines are constant there
-    assert_allclose((outside - ends)[:, 0], np.array([-9, 9]) / x.std())  # the number is not
+    assert_array_equal(outside, ends)
+
+
+def test_new_rows_follow_the_linear_relations_of_the_training_rows():
+    """A metric gives directions without variance any weight: no row may move in them."""
+    frame, y = messy_frame()
+    encoder = TableEncoder(random_state=0)
+    table = encoder.fit_transform(frame, y)
+    new = frame.sample(frac=1.0, random_state=0)
+    for name in frame.columns:  # values beyond, unseen and missing ones
+        numbers = encoder.kinds_.get(name) == "numbers" and frame[name].dtype.kind in "if"
+        new[name] = new[name].sample(frac=1.0, random_state=1).to_numpy()
+        if numbers:
+            new[name] = 3 * new[name] - 5
+    marks = np.char.endswith(encoder.get_feature_names_out().astype(str), "_missing")
+    table, rows = table[:, ~marks], encoder.transform(new)[:, ~marks]
+    mean = table.mean(axis=0)
+    _, sizes, axes = np.linalg.svd(table - mean, full_matrices=False)
+    fixed = axes[sizes < 1e-9 * sizes[0]]
+    assert len(fixed) > 3
+    assert np.max(np.abs((rows - mean) @ fixed.T)) < 1e-9 * np.max(np.abs(rows))
+
+
+def test_wild_numbers_count_as_the_limits():
+    """Of 0 to 100, the quantiles are 10 and 90: wild numbers are below -230 or above 330."""
+    x = np.arange(101.0)
+    for place, wild, limit in ((100, 5000.0, 330.0), (0, -5000.0, -230.0), (100, 300.0, 300.0)):
+        table, _, encoder = encoded(np.where(x == place, wild, x)[:, None])
+        expected, _, _ = encoded(np.where(x == place, limit, x)[:, None])
+        assert_allclose(table, expected, rtol=1e-12, atol=1e-12)
+        ends = np.clip(np.where(x == place, wild, x), -230.0, 330.0)
+        new = encoder.transform([[1e9], [ends.max()], [-1e9], [ends.min()]])
+        assert_array_equal(new[0], new[1])
+        assert_array_equal(new[2], new[3])
+    rare = np.where(x < 95, 0.0, x)[:, None]  # most are equal: there are no limits
+    table, _, encoder = encoded(rare)
+    assert_allclose(table[:, 0], (rare[:, 0] - rare.mean()) / rare.std())
+    assert_array_equal(encoder.transform([[1e9], [-3.0]]), encoder.transform([[100.0], [0.0]]))
 
 
 @pytest.mark.parametrize("change", [(1e-20, 0.0), (1e40, 0.0), (-1.0, 0.0), (1.0, 1e6)])

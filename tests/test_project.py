@@ -33,12 +33,12 @@ PUBLIC = {
         AllPairs Blocks Checkpoint Comparisons Compute Dykstra Euclidean GMML ITML Maz Newton PAPER
         PairChunks PairThreshold Result SoftNeighborsClassifier SoftNeighborsRegressor Status TATML
         TATMLCV TATMLNeighbors TATMLPairs TATMLQuadruplets TATMLTriplets __version__ learn_metric
-        pairs_from_chunks
+        make_table_pipeline pairs_from_chunks
         datasets features inspection losses plotting solvers verification
     """,
     "tatml.datasets": """
-        load_brodatz load_digits_images load_eth80 load_virus make_filter_bank make_spd_classes
-        make_textures
+        load_brodatz load_digits_images load_eth80 load_virus make_customers make_filter_bank
+        make_spd_classes make_textures
     """,
     "tatml_paper": "DATASETS METHODS read_records run write_tables",
     "tatml.features": """

@@ -18,6 +18,7 @@ from ._estimators import (
     TATMLPairs,
     TATMLQuadruplets,
     TATMLTriplets,
+    make_table_pipeline,
 )
 from ._learn_metric import learn_metric
 from ._optim.checkpoint import Checkpoint
@@ -59,6 +60,7 @@ __all__ = [
     "inspection",
     "learn_metric",
     "losses",
+    "make_table_pipeline",
     "pairs_from_chunks",
     "solvers",
     "verification",

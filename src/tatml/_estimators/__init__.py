@@ -6,6 +6,7 @@ from .itml import ITML
 from .maz import Maz
 from .pair_threshold import PairThreshold
 from .soft_neighbors import SoftNeighborsClassifier, SoftNeighborsRegressor
+from .table_pipeline import make_table_pipeline
 from .tatml import PAPER, TATML
 from .tatml_comparisons import TATMLQuadruplets, TATMLTriplets
 from .tatml_cv import TATMLCV
@@ -27,4 +28,5 @@ __all__ = [
     "TATMLPairs",
     "TATMLQuadruplets",
     "TATMLTriplets",
+    "make_table_pipeline",
 ]

@@ -62,7 +62,10 @@ def make_customers(
         import pandas as pd
     except ImportError as error:
         raise missing_extra("make_customers needs pandas", "pandas") from error
-    n_samples, return_X_y = check_count("n_samples", n_samples), check_flag("return_X_y", return_X_y)
+    n_samples, return_X_y = (
+        check_count("n_samples", n_samples),
+        check_flag("return_X_y", return_X_y),
+    )
     rng = check_random(random_state)
     columns, target = _draw(n_samples, rng)
     for name, share in MISSING.items():
@@ -84,15 +87,15 @@ def _draw(n_samples: int, rng: Any) -> tuple[dict[str, Any], NDArray[np.str_]]:
     of_city, of_employer = (rng.normal(size=count) for count in (N_CITIES, N_EMPLOYERS))
     scores = np.stack(
         [
-            0.6 * newsletter - 0.8 * np.log(income / 30000),
-            2.6 * np.exp(-(((age - 42) / 9) ** 2)) + 0.9 * of_city[city] - 0.6,
-            1.1 * np.log(income / 30000)
-            + 0.9 * of_employer[employer]
-            + 0.9 * np.cos(2 * np.pi * (day - 345) / 365)
-            + 0.5 * (device == 0),
+            1.5 * newsletter - 3 * np.log(income / 30000),
+            8 * np.exp(-(((age - 42) / 9) ** 2)) + of_city[city] - 2.5,
+            3 * np.log(income / 30000)
+            + of_employer[employer]
+            + 1.5 * np.cos(2 * np.pi * (day - 345) / 365)
+            + 1.5 * (device == 0),
         ]
     )
-    scores += 0.35 * rng.gumbel(size=scores.shape)
+    scores += 0.5 * rng.gumbel(size=scores.shape)
     income[rng.uniform(size=n_samples) < MISTYPED] *= 100
     columns = {
         "customer": [f"C{number:05d}" for number in rng.permutation(n_samples)],

@@ -30,6 +30,7 @@ from .._array import (
 )
 from .._data.blocks import Blocks
 from .._validation import (
+    check_between,
     check_choice,
     check_count,
     check_flag,
@@ -186,9 +187,11 @@ class KernelMap(SampleReader):
         Degree of the polynomial kernel.
     coef0 : float, default=1.0
         Constant of the polynomial kernel, at least 0.
-    n_landmarks : "auto" or int, default="auto"
+    n_landmarks : "auto", int or float, default="auto"
         Number of training samples that become landmarks, at random. "auto": 300, or all if there
-        are fewer. With all samples as landmarks, the distances of training pairs are exact.
+        are fewer. A float between 0 and 1: this share of the samples, at least 2 and at most 300.
+        With all samples as landmarks, the distances of training pairs are exact; with few, a metric
+        has fewer entries to learn, which suits few samples.
     keep_features : bool, default=True
         Whether the samples themselves stay, as blocks before those of their kernel images. A
         metric then learns how much each counts. A precomputed kernel has no features to keep.
@@ -246,7 +249,7 @@ class KernelMap(SampleReader):
     gamma_factor: float = 1.0
     degree: int = 3
     coef0: float = 1.0
-    n_landmarks: Literal["auto"] | int = "auto"
+    n_landmarks: Literal["auto"] | float = "auto"
     keep_features: bool = True
     units: Units = "auto"
     random_state: Any = None
@@ -297,6 +300,8 @@ class KernelMap(SampleReader):
             check_precomputed(blocks)
         if isinstance(self.n_landmarks, str):
             return min(USUAL_LANDMARKS, len(blocks))
+        if isinstance(self.n_landmarks, float):
+            return min(USUAL_LANDMARKS, max(2, int(self.n_landmarks * len(blocks))))
         if self.n_landmarks > len(blocks):
             raise ValueError(
                 f"n_landmarks: expected at most the number of samples, {len(blocks)}, got "
@@ -315,6 +320,8 @@ class KernelMap(SampleReader):
         check_not_negative("coef0", self.coef0)
         if isinstance(self.n_landmarks, str):
             check_choice("n_landmarks", self.n_landmarks, ("auto",))
+        elif isinstance(self.n_landmarks, float):
+            check_between("n_landmarks", self.n_landmarks)
         else:
             check_count("n_landmarks", self.n_landmarks, least=2)
         check_random(self.random_state)

@@ -27,6 +27,7 @@ from ._columns import Column, Kind, frame_names, is_list, numbers_of, read_colum
 
 POOLED = "infrequent_sklearn"  # scikit-learn's name for all rare categories
 N_FOLDS = 5  # of TargetEncoder
+TAIL, FAR = 0.1, 3.0  # limits of numbers: the quantiles, and how far outside these they lie
 MOST_CLASSES = 10  # TargetEncoder makes one column per class
 MOST_FILLED = 0.3  # largest share of nonzeros in a sparse table
 Encoded: TypeAlias = Any  # an array of float64, or a csr_array
@@ -66,6 +67,7 @@ class NumberPart(Part):
     """
 
     end: str  # "" or the part of a date, such as "_month"
+    limits: tuple[float, float]  # numbers outside count as the limits
     imputer: SimpleImputer
     scaler: StandardScaler
     splines: SplineTransformer | None
@@ -79,6 +81,7 @@ class NumberPart(Part):
     def transform(self, column: Column) -> Encoded:
         """Return the scaled numbers and the splines, with medians where values are missing."""
         values = self.imputer.transform(numbers_of(column)[self.end][:, None])
+        values = np.clip(values, *self.limits)
         scaled = self.scaler.transform(values)
         if self.splines is None:
             return scaled
@@ -196,6 +199,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     - Numbers: in units of their standard deviation, and as linear splines, so that the metric can
       weigh each part of a skewed column differently: the k-th one increases from 0 to 1 between
       the k-th quantile and the next one, and is constant elsewhere. Durations are numbers of days.
+      Numbers beyond those of `fit` count as the nearest of these, and so do those farther than 3w
+      outside the 10 % and the 90 % quantile, whose distance is w: a mistyped number changes little.
       A missing value is the median.
     - Categories, text and booleans with at most `max_categories` different values: one indicator
       per value. Rare values share one indicator, ``…_infrequent``. A missing value has their means.
@@ -582,14 +587,26 @@ def _n_categories(column: Column) -> int:
 def _fit_numbers(end: str, values: Doubles, n_quantiles: int) -> NumberPart:
     """Return the part of a column of numbers that vary, of shape (n_samples, 1)."""
     imputer = SimpleImputer(strategy="median").fit(values)
+    limits = _find_limits(values[~np.isnan(values)])
+    values, splines = np.clip(values, *limits), None
     knots = _find_knots(values[~np.isnan(values)], n_quantiles)
-    values, splines = imputer.transform(values), None
+    values = imputer.transform(values)
     if len(knots) > 2:  # the last spline is 1 minus the others
         splines = SplineTransformer(
             degree=1, knots=knots[:, None], extrapolation="constant", include_bias=False
         )
         splines.fit(values)
-    return NumberPart(end, imputer, StandardScaler().fit(values), splines)
+    return NumberPart(end, limits, imputer, StandardScaler().fit(values), splines)
+
+
+def _find_limits(values: Doubles) -> tuple[float, float]:
+    """Return the smallest and the largest number, or limits that only wild numbers exceed.
+
+    Between them, the number is a linear function of its splines, which a metric may rely on.
+    """
+    low, high = np.quantile(values, (TAIL, 1 - TAIL), method="nearest")
+    reach = FAR * (high - low) or np.inf  # most numbers may be equal
+    return max(low - reach, values.min()), min(high + reach, values.max())
 
 
 def _find_knots(values: Doubles, n_quantiles: int) -> Doubles:
