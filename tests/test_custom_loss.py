@@ -310,6 +310,10 @@ REFUSED = {
     "slope: expected the derivative of value, 1, got 1.01 at 30": {
         "slope": lambda a: 1.01 * expit(a)
     },
+    "slope: expected the derivative of value, (1|0.9999.*), got 1.01 at 30": {
+        "slope": lambda a: 1.01 * expit(a),
+        "accuracy": 1e-7,
+    },
     "slope: expected the derivative of value, .*, got -1 at 30": {"slope": lambda a: -expit(a)},
     r"curvature: expected the derivative of slope, 0.25, got 0.5 at 0": {
         "curvature": lambda a: 2 * expit(a) * expit(-a)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from .losses import NEGLIGIBLE, PairLoss, _nonzero, _where
 
 TAIL = np.array([5.0, 7.0, 10.0, 15.0, 20.0, 30.0])
 GRID = np.concatenate([-TAIL[::-1], np.linspace(-4, 4, 33), TAIL])  # violations of the check
-STEP = 1e-5  # step of the difference quotients, relative to max(1, |a|)
+STEP = 1e-5  # smallest step of the difference quotients, relative to max(1, |a|)
 INSIDE = 1 - 1e-15  # keeps rounded slopes at an end of the domain of the conjugate inside of it
 LEAST_SLOPE = 1e-3  # smallest slope at the largest violation; the tolerances suit losses of order 1
 CLOSE = 1e-4  # relative tolerance of a derivative
@@ -176,12 +177,14 @@ class _Check:
 
     def compare_methods(self, a: Doubles) -> None:
         value, slope, curvature = (self._call(of, a) for of in ("value", "slope", "curvature"))
-        self._expect("value", value >= 0, a, value, "a number ≥ 0")
+        least = -self.accuracy  # of a number that is not negative, but may be rounded
+        self._expect("value", value >= least, a, value, "a number ≥ 0")
         self._expect_derivative("slope", "value", a)
         self._expect_continuous(a, slope)
         self._expect_derivative("curvature", "slope", a)
-        self._expect("curvature", curvature >= 0, a, curvature, "a number ≥ 0, of a convex loss")
-        rises = (a < 0) | (slope >= 0)
+        convex = curvature >= least
+        self._expect("curvature", convex, a, curvature, "a number ≥ 0, of a convex loss")
+        rises = (a < 0) | (slope >= least)
         self._expect("slope", rises, a, slope, "a number ≥ 0 on the wrong side of the threshold")
         steep = (a < a[-1]) | (slope >= LEAST_SLOPE)
         self._expect("slope", steep, a, slope, f"at least {LEAST_SLOPE:g}")
@@ -217,7 +220,7 @@ class _Check:
 
     def _expect_derivative(self, method: str, of: str, a: Doubles) -> None:
         """Raise where a derivative is not between the difference quotients on both sides."""
-        step = STEP * np.maximum(1, np.abs(a))
+        step = max(STEP, sqrt(self.accuracy)) * np.maximum(1, np.abs(a))
         before, at, after = (self._call(of, a + side * step) for side in (-1, 0, 1))
         low, high = np.sort([(at - before) / step, (after - at) / step], axis=0)
         error = 4 * self.accuracy * (1 + np.abs(at)) / step + CLOSE * np.abs(low + high)
