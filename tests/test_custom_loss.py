@@ -17,7 +17,10 @@ from test_losses import least_by_bfgs
 
 from tatml import TATML, TATMLCV, AllPairs, Compute, Newton, PairChunks, TATMLPairs, learn_metric
 from tatml._optim.custom_loss import GRID, check_loss
+from tatml._optim.losses import join_losses
 from tatml._optim.problem import custom, logistic
+from tatml._sharding.base import LossSetting
+from tatml._sharding.chunks import sharded_term
 from tatml.io import export, save_model
 from tatml.losses import CustomLoss
 
@@ -72,6 +75,22 @@ class RoundedHinge(CustomLoss):
     def conjugate(self, slope):
         outside = (slope < 0) | (slope > 1)
         return np.where(outside, np.inf, self.width * slope**2 / 2 - slope)
+
+
+class Third(RoundedHinge):
+    """A third of a hinge: rounding errors of its largest slope depend on the weight of the pair."""
+
+    def value(self, a):
+        return super().value(a) / 3
+
+    def slope(self, a):
+        return super().slope(a) / 3
+
+    def curvature(self, a):
+        return super().curvature(a) / 3
+
+    def conjugate(self, slope):
+        return np.where(slope > 1 / 3, np.inf, super().conjugate(np.minimum(3 * slope, 1)) / 3)
 
 
 class LeastSquares(CustomLoss):
@@ -293,10 +312,31 @@ def test_rounded_slopes_stay_in_the_domain_of_the_conjugate():
     weights = np.random.default_rng(0).uniform(0.1, 3, size=10_000)
     pairs = SimpleNamespace(similar=weights > 1, weights=weights)
     for dtype in (np.float32, np.float64):
-        loss = custom(pairs, 0.3, RoundedHinge()).placed(np.zeros(1, dtype))
+        loss = custom(pairs, 0.3, Third()).placed(np.zeros(1, dtype))
         s = loss.slope(np.where(pairs.similar, 5, -5).astype(dtype))
         assert s.dtype == dtype
-        assert_allclose(loss.conjugate(s), -0.75 * 0.3 * weights, rtol=1e-6)
+        assert_allclose(loss.conjugate(s), -0.25 * 0.3 * weights, rtol=1e-6)
+
+
+def test_pairs_on_a_flat_part_are_not_active():
+    """Woodbury's formula divides by the curvature, which may be exp(−700)."""
+    case = case_of_scores()
+    loss = custom(SimpleNamespace(similar=case.y > 0, weights=None), 1.0, Logistic())
+    far = loss.curvature(-30 * case.y)
+    assert_array_equal(far, 0)
+    assert np.all(loss.curvature(-20 * case.y) > 0)
+
+
+def test_losses_of_parts_are_joined_and_are_not_quadratic():
+    pairs = SimpleNamespace(similar=np.arange(9) % 2 == 0, weights=np.arange(9.0))
+    whole, zeta = custom(pairs, 1.0, RoundedHinge()), np.linspace(-3, 3, 9)
+    joined = join_losses([whole[:4], whole[4:]])
+    assert_array_equal(joined.value(zeta), whole.value(zeta))
+    case, margin = case_of_scores(), (0.5, 2.0)
+    for loss, quadratic in (("squared_hinge", True), ("logistic", False), (Logistic(), False)):
+        setting = LossSetting(1.0, margin, loss=loss)
+        sharded = sharded_term(case.arrays[0], case.pairs, case.similar, None, setting)
+        assert sharded.quadratic is quadratic
 
 
 # The check at the start
@@ -401,6 +441,23 @@ def test_good_losses_pass(loss):
         curvature=lambda a: np.exp(a) / (1 + np.exp(a)) ** 2,
     )
     assert check_loss("loss", naive, ()) is naive
+
+
+def test_rounding_and_work_in_place_are_no_errors():
+    class Rounded(RoundedHinge):
+        def value(self, a):
+            return super().value(a) - 1e-16
+
+        def slope(self, a):
+            return super().slope(a) * (1 + 3e-16)
+
+        def curvature(self, a):
+            return super().curvature(a) - 1e-16
+
+    grid = GRID.copy()
+    for loss in (Rounded(), Third(), Changed(value=lambda a: np.logaddexp(0, a, out=a))):
+        assert check_loss("loss", loss, ()) is loss
+    assert_array_equal(GRID, grid)
 
 
 def test_a_conjugate_with_few_digits_needs_an_honest_accuracy():
