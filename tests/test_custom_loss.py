@@ -443,6 +443,24 @@ def test_good_losses_pass(loss):
     assert check_loss("loss", naive, ()) is naive
 
 
+def test_the_rules_of_the_guide_for_scaled_and_shifted_losses():
+    given, scale, shift = RoundedHinge(), 1.7, 0.37
+    scaled = Changed(
+        value=lambda a: given.value(a / scale),
+        slope=lambda a: given.slope(a / scale) / scale,
+        curvature=lambda a: given.curvature(a / scale) / scale**2,
+        conjugate=lambda t: given.conjugate(scale * t),
+    )
+    shifted = Changed(
+        value=lambda a: given.value(a + shift),
+        slope=lambda a: given.slope(a + shift),
+        curvature=lambda a: given.curvature(a + shift),
+        conjugate=lambda t: given.conjugate(t) - shift * t,
+    )
+    for loss in (scaled, shifted):
+        assert check_loss("loss", loss, ()) is loss
+
+
 def test_rounding_and_work_in_place_are_no_errors():
     class Rounded(RoundedHinge):
         def value(self, a):

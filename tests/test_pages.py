@@ -104,6 +104,12 @@ def test_the_estimators():
     with pytest.warns(UserWarning, match="error_rates: fewer than"):
         names = run("guide.md", pairs | labels | held_out | {"verifier": verifier})
     assert names["rates"].false_match.high < 0.05
+    assert names["rounded"].result_.converged
+    square = {"conjugate": lambda self, slope: slope**2 / 2}
+    wrong = type("RoundedHinge", (names["RoundedHinge"],), square)()
+    with pytest.raises(ValueError, match="conjugate") as raised:
+        TATMLPairs(loss=wrong, preprocessor=X).fit(index[:100], y[:100])
+    assert f"`{raised.value}`" in text_of("guide.md")
 
 
 def test_kernels_search_solvers_and_signals():
