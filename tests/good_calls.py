@@ -31,6 +31,7 @@ from tatml import (
     TATMLTriplets,
 )
 from tatml._estimators.inputs import TUPLE_SIZES
+from tatml.losses import CustomLoss
 
 
 @dataclass
@@ -53,6 +54,25 @@ class Case:
 
     def call(self) -> Any:
         return self.function(**self.arguments)
+
+
+@dataclass(frozen=True)
+class QuarticLoss(CustomLoss):
+    """A loss of the user's own, [a]_+⁴/4; one of its methods may be wrong."""
+
+    wrong: str = ""
+
+    def value(self, a: np.ndarray) -> np.ndarray:
+        return np.maximum(a, 0) ** 4 / 4
+
+    def slope(self, a: np.ndarray) -> np.ndarray:
+        return (self.wrong != "slope") * np.maximum(a, 0) ** 3
+
+    def curvature(self, a: np.ndarray) -> np.ndarray:
+        return (self.wrong != "curvature") * 3 * np.maximum(a, 0) ** 2
+
+    def conjugate(self, slope: np.ndarray) -> np.ndarray:
+        return (self.wrong != "conjugate") * 0.75 * slope ** (4 / 3)
 
 
 N_SAMPLES = 12
@@ -116,6 +136,8 @@ MIDPOINT = [
     {"midpoint": True, "loss": "squared_hinge", "C": 10.0},
     {"midpoint": True, "threshold": -0.5},
     {"loss": "logistic"},
+    {"loss": QuarticLoss()},
+    {"loss": QuarticLoss(), "midpoint": True},
 ]
 
 

@@ -39,6 +39,7 @@ LAYERS = (
         (
             "_optim",
             "_optim.certificate",
+            "_optim.custom_loss",
             "_optim.hessian",
             "_optim.layout",
             "_optim.losses",

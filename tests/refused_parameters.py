@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from good_calls import QuarticLoss
 from hostile import ENDLESS, HUGE, HostileIterator, HostileNumber, HostileRepr
 from refusals import (
     BOTH,
@@ -28,8 +29,9 @@ from refusals import (
 )
 from sklearn.model_selection import StratifiedKFold
 
-from tatml import TATML, Compute, Dykstra, Maz, Newton
+from tatml import TATML, Comparisons, Compute, Dykstra, Maz, Newton
 from tatml.features import KernelMap
+from tatml.losses import LogisticLoss
 
 SEARCH = {"threshold": "search"}
 MARGINS = f"learn_metric TATML.fit TATMLCV.fit Maz.fit ITML.fit GMML.fit Euclidean.fit {BY_PAIRS}"
@@ -53,6 +55,8 @@ def not_positive(
 
 
 SOLVED_AS = "TATML.fit TATMLPairs.fit"
+ONES = np.ones(K)
+LOGISTIC_OF_PAIRS = LogisticLoss(ONES, ONES, ONES)
 
 
 def of_kernel(**given: Any) -> list[Refusal]:
@@ -280,6 +284,9 @@ WORDS = {
         "hinge",
         np.eye(2),
         1,
+        None,
+        QuarticLoss,
+        LOGISTIC_OF_PAIRS,
     )
     + together(
         "learn_metric",
@@ -295,6 +302,48 @@ WORDS = {
         "hinge",
         np.eye(2),
         1,
+        None,
+        QuarticLoss,
+        LOGISTIC_OF_PAIRS,
+    )
+    + of(
+        "loss",
+        f"learn_metric {SOLVED_AS}",
+        Value,
+        r"QuarticLoss\(wrong='slope'\): slope: expected the derivative of value, .*, got 0 at 30$",
+        QuarticLoss("slope"),
+    )
+    + of(
+        "loss",
+        f"learn_metric {SOLVED_AS}",
+        Value,
+        r"QuarticLoss\(wrong='curvature'\): curvature: expected the derivative of slope, .*, got 0",
+        QuarticLoss("curvature"),
+    )
+    + of(
+        "loss",
+        f"learn_metric {SOLVED_AS}",
+        Value,
+        r"QuarticLoss\(wrong='conjugate'\): conjugate: expected slope · a − value = .*, got 0 at",
+        QuarticLoss("conjugate"),
+    )
+    + together(
+        f"learn_metric {SOLVED_AS}",
+        Value,
+        r"margin: expected \(0.5, 2.0\) with loss=QuarticLoss\(.*\), which has no margins",
+        {"loss": QuarticLoss(), "margin": (0.4, 2.0)},
+    )
+    + together(
+        f"learn_metric {SOLVED_AS}",
+        Value,
+        r"solver: expected 'newton' or Newton\(…\) with loss=QuarticLoss\(.*\), got .*ykstra",
+        {"loss": QuarticLoss(), "solver": "dykstra"},
+    )
+    + together(
+        "learn_metric",
+        Value,
+        r"comparisons: expected None with loss=QuarticLoss\(.*\), got Comparisons",
+        {"loss": QuarticLoss(), "comparisons": Comparisons([[0, 1, 2]])},
     )
     + together(
         SOLVED_AS,

@@ -15,6 +15,7 @@ import joblib
 import numpy as np
 import pytest
 from comparisons_helpers import compared_case
+from good_calls import QuarticLoss
 from helpers import SHAPES, random_case
 from numpy.testing import assert_allclose
 from sharding_helpers import TIGHT, assert_same, zarr_array
@@ -148,7 +149,7 @@ def test_pairs_and_tiles_on_a_given_client(client):
     assert_same(learn_metric(case.blocks, AllPairs(y), compute=place, **every), expected)
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", QuarticLoss()])
 def test_midpoints_on_a_given_client(client, loss):
     case = random_case(SHAPES["vectors"], n_pairs=40)
     data = case.blocks, case.pairs, case.similar

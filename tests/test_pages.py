@@ -63,6 +63,8 @@ def test_a_page_leaves_no_other_names_open(name):
             defined.add((node.asname or node.name).partition(".")[0])
         elif isinstance(node, ast.FunctionDef):
             defined |= {node.name, *(argument.arg for argument in node.args.args)}
+        elif isinstance(node, ast.ClassDef):
+            defined.add(node.name)
     assert used - defined - set(OPEN[name]) == set()
 
 
@@ -102,6 +104,12 @@ def test_the_estimators():
     with pytest.warns(UserWarning, match="error_rates: fewer than"):
         names = run("guide.md", pairs | labels | held_out | {"verifier": verifier})
     assert names["rates"].false_match.high < 0.05
+    assert names["rounded"].result_.converged
+    square = {"conjugate": lambda self, slope: slope**2 / 2}
+    wrong = type("RoundedHinge", (names["RoundedHinge"],), square)()
+    with pytest.raises(ValueError, match="conjugate") as raised:
+        TATMLPairs(loss=wrong, preprocessor=X).fit(index[:100], y[:100])
+    assert f"`{raised.value}`" in text_of("guide.md")
 
 
 def test_kernels_search_solvers_and_signals():

@@ -50,7 +50,7 @@ PUBLIC = {
         permutation_importance threshold_interval
     """,
     "tatml.io": "Model export load_model save_model",
-    "tatml.losses": "BurgLoss LogisticLoss PairLoss SquaredHinge",
+    "tatml.losses": "BurgLoss CustomLoss LogisticLoss PairLoss SquaredHinge",
     "tatml.plotting": """
         BlockShareDisplay ConvergenceDisplay DetDisplay EmbeddingDisplay ErrorRateDisplay
         FeatureShareDisplay MetricDisplay PairDistanceDisplay PermutationImportanceDisplay
@@ -96,7 +96,7 @@ LOOKS_AT_TYPES = {
     "tatml/features/_inputs.py",
 }
 SCALAR_TYPES = {"bool", "bool_", "float", "int", "str", "Integral", "Real"}
-SETTINGS_TYPES = {"Compute", "Dykstra", "KernelMap", "Newton"}
+SETTINGS_TYPES = {"Compute", "CustomLoss", "Dykstra", "KernelMap", "Newton"}
 # Types of this library that stand for an array.
 SETTINGS_TYPES |= {"SpanFactor", "SpanResult", "SparseBlock", "SparseRows"}
 SETTINGS_TYPES |= {"AllPairs", "Pairs", "Solver"}

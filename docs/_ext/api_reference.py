@@ -27,7 +27,7 @@ GROUPS = [
     ("Inspection", "tatml.inspection", ""),
     ("Saving and export", "tatml.io", "save_model load_model export"),
     ("Datasets", "tatml.datasets", ""),
-    ("Losses", "tatml.losses", "SquaredHinge BurgLoss PairLoss"),
+    ("Losses", "tatml.losses", "CustomLoss SquaredHinge LogisticLoss BurgLoss PairLoss"),
     ("Solvers and their results", "tatml.solvers", "Newton Dykstra Result Status"),
     ("The paper's experiments", "tatml_paper", "run read_records write_tables"),
 ]

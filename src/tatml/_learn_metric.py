@@ -22,6 +22,7 @@ from ._data.blocks import (
 from ._data.pairs import Comparisons, as_comparisons, as_pairs, check_comparisons, link_pairs
 from ._data.storage import check_files
 from ._messages import shown
+from ._optim.custom_loss import CustomLoss, check_loss
 from ._optim.losses import comparison_hinge, join_losses
 from ._optim.pair_term import PairTerm
 from ._optim.problem import IndexPairs, LogDetProblem, pair_term
@@ -40,7 +41,6 @@ from ._sharding.chunks import PairChunks, in_parts, sharded_term
 from ._sharding.compute import Compute, as_compute
 from ._validation import (
     check_callable,
-    check_choice,
     check_flag,
     check_margin,
     check_number,
@@ -63,7 +63,7 @@ def learn_metric(
     c0: float = 1.0,
     mu0: float = 1.0,
     margin: tuple[float, float] = DEFAULT_MARGIN,
-    loss: Literal["squared_hinge", "logistic"] = "squared_hinge",
+    loss: Literal["squared_hinge", "logistic"] | CustomLoss = "squared_hinge",
     midpoint: bool | ArrayLike | Sequence[ArrayLike] = False,
     prior: Sequence[ArrayLike] | ArrayLike | None = None,
     solver: SolverLike = "newton",
@@ -113,11 +113,12 @@ def learn_metric(
     mu0 : float, default=1.0
         Where the threshold is pulled to, in squared units.
     margin : (float, float), default=(0.5, 2.0)
-        (γ_s, γ_d), with 0 < γ_s < γ_d. The logistic loss and a midpoint have no such margins.
-    loss : {"squared_hinge", "logistic"}, default="squared_hinge"
-        The loss of a pair: the squared hinge above; with a midpoint [1 + y_k (q_k − b0)]_+²/2; or
-        log(1 + exp(y_k (D_k − b0))), the log loss of the probability 1/(1 + exp(D_k − b0)), for
-        which `mu0` and ``b0`` may have any sign.
+        (γ_s, γ_d), with 0 < γ_s < γ_d. Only for the squared hinge of distances.
+    loss : {"squared_hinge", "logistic"} or CustomLoss, default="squared_hinge"
+        The loss of a pair: the squared hinge above; with a midpoint [1 + y_k (q_k − b0)]_+²/2;
+        log(1 + exp(y_k (D_k − b0))), the log loss of the probability 1/(1 + exp(D_k − b0)); or your
+        own function of y_k (D_k − b0), an object of a class derived from
+        `tatml.losses.CustomLoss`. With the last two, `mu0` and ``b0`` may have any sign.
     midpoint : bool or list of M arrays of shape (n_m, n'_m), default=False
         Whether to add the sums of pairs to their differences. They are sums of samples minus a
         centre: the mean of X, or the given arrays (one array when M = 1, of shape (n,) for
@@ -187,14 +188,14 @@ def learn_metric(
     """
     chosen, where = as_solver(solver), as_compute(compute)
     setting = LossSetting(check_positive("C", C), check_margin(margin))
-    check_choice("loss", loss, LOSSES)
     c0 = check_positive("c0", c0, or_infinite=True)
     has_midpoint = not (isinstance(midpoint, bool | np.bool_) and not midpoint)
-    check_mu0 = check_number if has_midpoint or loss == "logistic" else check_positive
+    is_hinge = check_loss("loss", loss, LOSSES) == "squared_hinge"
+    check_mu0 = check_positive if is_hinge and not has_midpoint else check_number
     threshold = {"c0": c0, "mu0": check_mu0("mu0", mu0)}
     _check_for_loss(loss, has_midpoint, setting.margin, chosen, comparisons)
-    if loss == "logistic" or has_midpoint:
-        setting = setting._replace(loss=loss if loss == "logistic" else "additive_hinge")
+    if has_midpoint or not is_hinge:
+        setting = setting._replace(loss="additive_hinge" if is_hinge else loss)
     tol = max(check_positive("tol", tol), SMALLEST_TOL[where.dtype])
     check_callable("callback", callback)  # before the first pass over the pairs, which may be slow
     verbose = check_flag("verbose", verbose)
@@ -228,16 +229,16 @@ def learn_metric(
 
 
 def _check_for_loss(
-    loss: str,
+    loss: str | CustomLoss,
     has_midpoint: bool,
     margin: tuple[float, float],
     solver: Newton | Dykstra,
     comparisons: Any,
 ) -> None:
-    """Raise for arguments that have no meaning with the logistic loss, or with a midpoint."""
+    """Raise for arguments that have no meaning with other losses, or with a midpoint."""
     if loss == "squared_hinge" and not has_midpoint:
         return
-    kind = "a midpoint" if has_midpoint else "loss='logistic'"
+    kind = "a midpoint" if has_midpoint else f"loss={shown(loss)}"
     if margin != DEFAULT_MARGIN:
         raise ValueError(
             f"margin: expected {DEFAULT_MARGIN} with {kind}, which has no margins that multiply "

@@ -214,9 +214,18 @@ def _check_splits(name: str, value: Any) -> None:
         as_list(name, value, "a number of folds, a splitter or a list of folds")
 
 
+def _check_loss(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise ValueError(
+            f"{name}: expected the name of a loss in a saved model, got {shown(value)}; "
+            "tatml.io.export writes the metric without it"
+        )
+
+
 IN_FILES: dict[str, Check] = {
     "cv": or_none(_check_splits),
     "estimator": or_none(_check_unfitted),
+    "loss": _check_loss,
     "metric": _check_metric,
     "preprocessor": or_none(lambda name, value: as_blocks(value, name)),
     "solver": _check_settings,

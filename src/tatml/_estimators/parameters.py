@@ -24,6 +24,7 @@ from .._learning.priors import PRIORS
 from .._learning.samples import fetched
 from .._learning.task import LossName
 from .._messages import quoted, shown, suggestion
+from .._optim.custom_loss import check_loss
 from .._optim.solvers import Newton, as_solver
 from .._validation import (
     as_list,
@@ -81,8 +82,8 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
 
 def check_together(settings: Any) -> None:
     """Raise for parameters of TATML that have no meaning with its midpoint or with its loss."""
-    kind = "midpoint=True" if settings.midpoint else "loss='logistic'"
-    if not settings.midpoint and settings.loss != "logistic":
+    kind = "midpoint=True" if settings.midpoint else f"loss={shown(settings.loss)}"
+    if not settings.midpoint and settings.loss in ("auto", "squared_hinge"):
         return
     if settings.margin != DEFAULT_MARGIN:
         raise ValueError(
@@ -347,7 +348,7 @@ OF_TATML: dict[str, Check] = {
     "threshold_strength": check_positive,
     "c0": or_none(partial(check_positive, or_infinite=True)),
     "margin": lambda name, value: check_margin(value),
-    "loss": partial(check_choice, choices=get_args(LossName)),
+    "loss": partial(check_loss, words=get_args(LossName)),
     "midpoint": check_flag,
     "new_classes": check_flag,
     "prior": _check_prior,

@@ -14,6 +14,7 @@ from .._data.sampling import Strategy
 from .._learning.learn import learn_from_labels
 from .._learning.samples import KernelLike
 from .._learning.task import LossName, Outliers, Prior
+from .._optim.custom_loss import CustomLoss
 from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .metric import LabelEstimator
@@ -73,10 +74,11 @@ class TATML(LabelEstimator):
         (γ_s, γ_d). The loss of a similar pair is zero if its squared distance is below γ_s b0, that
         of a dissimilar pair if it is above γ_d b0. Only the squared hinge of distances has margins
         that can be chosen.
-    loss : {"auto", "squared_hinge", "logistic"}, default="auto"
+    loss : {"auto", "squared_hinge", "logistic"} or CustomLoss, default="auto"
         The loss of a pair. "squared_hinge": half the square of what a pair lacks to its margin.
         "logistic": the log loss of the probability 1/(1 + exp(D − b0)) that a pair at the squared
         distance D is similar. "auto": "squared_hinge" for distances, "logistic" with a midpoint.
+        An object of a class derived from `tatml.losses.CustomLoss`: your own function of ±(D − b0).
     midpoint : bool, default=False
         Whether to learn a score that depends on where a pair lies, and not only on how far apart
         its samples are: a second matrix per block weighs the sum of both samples beside their
@@ -284,7 +286,7 @@ class TATML(LabelEstimator):
     threshold_strength: float = 1.0
     c0: float | None = None
     margin: tuple[float, float] = (0.5, 2.0)
-    loss: LossName = "auto"
+    loss: LossName | CustomLoss = "auto"
     midpoint: bool = False
     new_classes: bool = False
     prior: Prior = "discriminant"

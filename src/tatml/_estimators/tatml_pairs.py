@@ -13,6 +13,7 @@ from .._learning.learn import distinct_samples, learn_from_pairs
 from .._learning.samples import KernelLike
 from .._learning.task import LossName, Outliers, Prior
 from .._messages import shown
+from .._optim.custom_loss import CustomLoss
 from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .._verification.targets import check_target
@@ -55,7 +56,7 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
         The strength of the pull as an absolute number. None: set by `threshold_strength`.
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d); see `TATML`.
-    loss : {"auto", "squared_hinge", "logistic"}, default="auto"
+    loss : {"auto", "squared_hinge", "logistic"} or CustomLoss, default="auto"
         The loss of a pair: "auto" is "squared_hinge" for distances and "logistic" with a midpoint;
         see `TATML`.
     midpoint : bool, default=False
@@ -149,7 +150,7 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
     threshold_strength: float = 1.0
     c0: float | None = None
     margin: tuple[float, float] = (0.5, 2.0)
-    loss: LossName = "auto"
+    loss: LossName | CustomLoss = "auto"
     midpoint: bool = False
     prior: Prior = "discriminant"
     class_weight: dict[int, float] | Literal["balanced"] | None = "balanced"

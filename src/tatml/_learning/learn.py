@@ -198,10 +198,7 @@ def pair_problem(task: Task, settings: Settings) -> tuple[LogDetProblem, MetricP
 
 def loss_setting(c: float, settings: Settings) -> LossSetting:
     """Return the loss of pairs with the weight c."""
-    setting = LossSetting(c, settings.margin)
-    if settings.is_logistic:
-        return setting._replace(loss="logistic")
-    return setting._replace(loss="additive_hinge") if settings.midpoint else setting
+    return LossSetting(c, settings.margin, loss=settings.loss_of_pairs)
 
 
 def _mu0(prepared: Prepared, settings: Settings) -> float:

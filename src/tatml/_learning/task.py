@@ -15,6 +15,7 @@ from .._array import Doubles
 from .._data.blocks import Blocks
 from .._data.pairs import LinkedPairs, Pairs
 from .._data.sampling import Strategy
+from .._optim.custom_loss import CustomLoss
 from .._optim.result import Result
 from .._optim.solvers import Dykstra, Newton
 from .._sharding.all_pairs import AllPairs
@@ -94,7 +95,7 @@ class Settings:
 
     C: float = 100.0
     margin: tuple[float, float] = (0.5, 2.0)
-    loss: LossName = "auto"
+    loss: LossName | CustomLoss = "auto"
     midpoint: bool = False
     new_classes: bool = False
     threshold: Literal["auto", "joint"] | float = "auto"
@@ -131,9 +132,11 @@ class Settings:
         return cls(**given)
 
     @property
-    def is_logistic(self) -> bool:
-        """Whether the loss is the logistic one, which "auto" stands for with a midpoint."""
-        return self.loss == "logistic" or (self.loss == "auto" and self.midpoint)
+    def loss_of_pairs(self) -> str | CustomLoss:
+        """The loss as `LossSetting` names it."""
+        if self.loss == "auto":
+            return "logistic" if self.midpoint else "squared_hinge"
+        return "additive_hinge" if self.midpoint and self.loss == "squared_hinge" else self.loss
 
     @property
     def given_threshold(self) -> float | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -32,8 +32,8 @@ class PairLoss(ABC):
     fields are arrays of shape (n_pairs,), with one number per pair, and anything else that is
     common to all pairs. Every φ_k has to be proportional to the field `weight`. This class computes
     what the solvers need besides; a loss overrides that where it knows a formula that is faster or
-    does not cancel. No public function takes a loss yet: `learn_metric` and the estimators build
-    theirs from their parameters.
+    does not cancel. `learn_metric` and the estimators build theirs from their parameters; what they
+    take as `loss` is a `CustomLoss`, a function of one violation.
 
     Attributes
     ----------
@@ -167,7 +167,9 @@ class PairLoss(ABC):
         """Return the loss with every array changed."""
         names = [field.name for field in fields(self) if field.init]  # type: ignore[arg-type]
         values = {name: getattr(self, name) for name in names}
-        arrays = {name: value for name, value in values.items() if getattr(value, "shape", ())}
+        arrays = {
+            name: value for name, value in values.items() if hasattr(value, "dtype") and value.shape
+        }
         changed = {name: change(array) for name, array in arrays.items()}
         return replace(self, **changed)  # type: ignore[type-var]
 
@@ -428,17 +430,17 @@ def scaled_weights(C: float, weights: Doubles | None, n: int) -> Doubles:
         return C * (np.ones(n) if weights is None else weights)
 
 
-def join_losses(losses: Sequence[SquaredHinge | LogisticLoss]) -> PairLoss:
+def join_losses(losses: Sequence[Any]) -> PairLoss:
     """Return the loss of the rows of several losses, one after the other, in NumPy arrays.
 
-    They are logistic losses, or squared hinges.
+    They are squared hinges, or losses of one kind without offsets.
     """
     sign, weight, gamma = (
         np.concatenate([getattr(loss, name) for loss in losses])
         for name in ("sign", "weight", "gamma")
     )
     if not losses[0].quadratic:
-        return LogisticLoss(sign, weight, gamma)
+        return replace(losses[0], sign=sign, weight=weight, gamma=gamma)
     if all(loss.offset is None for loss in losses):
         return SquaredHinge(sign, weight, gamma)
     offsets = [0 * loss.gamma if loss.offset is None else loss.offset for loss in losses]

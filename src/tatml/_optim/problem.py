@@ -56,6 +56,7 @@ from .certificate import (
     quick_certificate,
     unit_roundoff,
 )
+from .custom_loss import CustomLoss, ViolationLoss
 from .layout import lay_out, signs_of
 from .losses import LogisticLoss, PairLoss, SquaredHinge, scaled_weights, zeta_at
 from .pair_term import PairsAtPoint, PairTerm
@@ -530,6 +531,13 @@ def logistic(pairs: LabelledPairs, C: float) -> LogisticLoss:
     """Build the logistic loss of the given pairs."""
     sign = np.where(pairs.similar, 1.0, -1.0)
     return LogisticLoss(sign, scaled_weights(C, pairs.weights, len(sign)), np.ones(len(sign)))
+
+
+def custom(pairs: LabelledPairs, C: float, function: CustomLoss) -> ViolationLoss:
+    """Build the loss of the given pairs from a function of the user's own."""
+    sign = np.where(pairs.similar, 1.0, -1.0)
+    weight = scaled_weights(C, pairs.weights, len(sign))
+    return ViolationLoss(sign, weight, np.ones(len(sign)), function)
 
 
 def best_threshold(distances: Array, loss: PairLoss, c0: float, mu0: float) -> float:

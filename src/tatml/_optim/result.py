@@ -108,7 +108,7 @@ class Result:
         None if the pairs were not all in memory (out of
         core, a cluster, all pairs): ``history["n_active"]`` counts them.
     multipliers : array of shape (n_active,), or None
-        The multipliers α_k > 0 of the active pairs.
+        The multipliers α_k = |s_k| > 0 of the active pairs.
     R, V : list of M arrays of shape (n_m, n_m), or None
         With a midpoint, lower triangular factors of the matrices of the sums, and these matrices
         V_m = R_m R_mᵀ; None without one.

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from .._array import Array, placed, to_numpy
 from .._messages import missing_extra, shown
+from .._optim.custom_loss import CustomLoss
 from .._optim.layout import Limits
 from .._optim.losses import PairLoss, comparison_hinge
 from .._optim.pair_term import PairTerm
-from .._optim.problem import LabelledPairs, additive_hinge, logistic, squared_hinge
+from .._optim.problem import LabelledPairs, additive_hinge, custom, logistic, squared_hinge
 from .._optim.sums import Sums
 
 LARGEST_SAMPLE = 10_000_000  # Most pairs of a sample in memory, where max_memory allows more.
@@ -37,13 +38,15 @@ class LossSetting(NamedTuple):
     """C and the margin of comparisons."""
     smoothing: float = 0.0
     """ν of the smoothed hinge; 0 for the hinge itself."""
-    loss: str = "squared_hinge"
-    """"squared_hinge", "additive_hinge" or "logistic"."""
+    loss: str | CustomLoss = "squared_hinge"
+    """"squared_hinge", "additive_hinge", "logistic" or the user's own."""
 
     def loss_of(self, pairs: LabelledPairs) -> PairLoss:
         """Return the loss of the given pairs."""
         if self.loss == "squared_hinge":
             return squared_hinge(pairs, self.C, self.margin)
+        if not isinstance(self.loss, str):
+            return custom(pairs, self.C, self.loss)
         return {"additive_hinge": additive_hinge, "logistic": logistic}[self.loss](pairs, self.C)
 
     def scaled(self, factor: float) -> LossSetting:

@@ -83,7 +83,7 @@ class ShardedTerm:
     @property
     def quadratic(self) -> bool:
         """Whether φ*(θ s) = θ² φ*(s) for all θ."""
-        return self.setting.loss != "logistic"
+        return self.setting.loss in ("squared_hinge", "additive_hinge")
 
     @property
     def sizes(self) -> tuple[int, ...]:
