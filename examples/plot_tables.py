@@ -82,4 +82,5 @@ model = make_table_pipeline(random_state=0).fit(X_train, y_train)
 row = X_test.iloc[[1]]
 known, new = (model[:-1].transform(part) for part in (X_train, row))
 nearest = np.argsort(np.linalg.norm(known - new, axis=1))[:4]
-print(pd.concat([row, X_train.iloc[nearest]]).assign(plan=[y_test[1], *y_train[nearest]]).to_string())
+found = pd.concat([row, X_train.iloc[nearest]])
+print(found.assign(plan=[y_test[1], *y_train[nearest]]).to_string())

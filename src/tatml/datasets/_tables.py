@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from .._messages import missing_extra
 from .._validation import check_count, check_flag, check_random
 
 DESCR = """Synthetic customers of a shop and the plan that they have chosen.
@@ -61,7 +60,7 @@ def make_customers(
     try:
         import pandas as pd
     except ImportError as error:
-        raise missing_extra("make_customers needs pandas", "pandas") from error
+        raise ImportError("make_customers needs pandas: pip install pandas") from error
     n_samples, return_X_y = (
         check_count("n_samples", n_samples),
         check_flag("return_X_y", return_X_y),

@@ -123,12 +123,12 @@ class MissingPart(Part):
 class OneHotPart(Part):
     """One indicator per category, and one for the rare and unseen ones.
 
-    Rows without a known category have the means of the indicators. Zeros would lie as far from the
+    Rows without a known category have the most frequent one. Zeros would lie as far from the
     frequent categories as from the rare ones, whose weights in a metric are large.
     """
 
     encoder: OneHotEncoder
-    shares: Doubles
+    most_frequent: int
 
     @property
     def ends(self) -> list[str]:
@@ -141,12 +141,13 @@ class OneHotPart(Part):
         return 1
 
     def transform(self, column: Column) -> Encoded:
-        """Return a sparse table with one entry per row, and the shares in rows of unknown ones."""
+        """Return a sparse table with one entry per row."""
         table = scipy.sparse.csr_array(self.encoder.transform(column.values[:, None]))
         is_known = ~column.missing & (table.sum(axis=1) > 0)
-        unknown = scipy.sparse.csr_array(~is_known[:, None] * 1.0)
-        shares = scipy.sparse.csr_array(self.shares[None])
-        return scipy.sparse.diags_array(1.0 * is_known) @ table + unknown @ shares
+        places = np.full(len(is_known), self.most_frequent)
+        places[is_known] = table[is_known].argmax(axis=1)
+        rows, ones = np.arange(len(places)), np.ones(len(places))
+        return scipy.sparse.csr_array((ones, (rows, places)), shape=table.shape)
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
       outside the 10 % and the 90 % quantile, whose distance is w: a mistyped number changes little.
       A missing value is the median.
     - Categories, text and booleans with at most `max_categories` different values: one indicator
-      per value. Rare values share one indicator, ``…_infrequent``. A missing value has their means.
+      per value. Rare values share one indicator, ``…_infrequent``. A missing value is the most
+      frequent one.
     - Those with more values: the mean target of each value, if y is given and has at most 10
       classes of at least 5 samples, or is continuous. Otherwise the `max_categories` − 1 most
       frequent values have indicators, and all others share one.
@@ -272,9 +274,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     of noise with a standard deviation of 1: two new samples are further apart if a value is missing
     in one of them, while the nearest training samples of a new one stay the same.
 
-    Categories that `fit` has not seen count as infrequent; without an indicator for these, the
-    indicators of the column are their means in `fit`, as where a value is missing, but without the
-    mark. Zeros would lie as far from the frequent categories as from the rare ones.
+    Categories that `fit` has not seen count as infrequent; without an indicator for these, as the
+    most frequent category, like missing values, but without the mark. Zeros would lie as far from
+    the frequent categories as from the rare ones.
 
     ``fit_transform(X, y)`` differs from ``fit(X, y).transform(X)`` where few values are missing,
     and with mean targets, as those of scikit-learn's TargetEncoder do: each training sample is
@@ -476,7 +478,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             **{limit: getattr(self, limit)},
         )
         indicators = encoder.fit_transform(column.values[~column.missing][:, None])
-        part = OneHotPart(encoder, np.asarray(indicators.mean(axis=0)).ravel())
+        part = OneHotPart(encoder, int(np.argmax(indicators.sum(axis=0))))
         if len(part.ends) > 1:
             yield part
 
