@@ -17,6 +17,7 @@ from ._estimators import (
     TATMLNeighbors,
     TATMLPairs,
     TATMLQuadruplets,
+    TATMLRegression,
     TATMLTriplets,
 )
 from ._learn_metric import learn_metric
@@ -51,6 +52,7 @@ __all__ = [
     "TATMLNeighbors",
     "TATMLPairs",
     "TATMLQuadruplets",
+    "TATMLRegression",
     "TATMLTriplets",
     "__version__",
     "datasets",
