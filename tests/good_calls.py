@@ -28,6 +28,7 @@ from tatml import (
     TATMLNeighbors,
     TATMLPairs,
     TATMLQuadruplets,
+    TATMLRegression,
     TATMLTriplets,
 )
 from tatml._estimators.inputs import TUPLE_SIZES
@@ -173,6 +174,16 @@ LABEL_ESTIMATORS = {
         {"solver": Newton(max_iter=2)},
         {"margin": 0.3, "n_impostors": 2, "max_rounds": 1},
     ],
+    TATMLRegression: [
+        {},
+        {"prior": "identity"},
+        {"n_components": 1},
+        {"solver": Newton(max_iter=2)},
+        {"solver": Dykstra(max_iter=20)},
+        {"threshold": 0.8},
+        {"loss": "logistic"},
+        {"near": 0.3, "far": 0.3},
+    ],
 }
 
 
@@ -205,6 +216,8 @@ def tuples_of(make: type, kind: str) -> Any:
 
 def quick_options(make: type) -> dict[str, Any]:
     """Options with which an estimator of labelled samples is fast, and always the same."""
+    if make is TATMLRegression:
+        return {"n_pairs": 20, "random_state": 0}
     return QUICK_CV if make is TATMLCV else FEW
 
 

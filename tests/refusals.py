@@ -43,10 +43,11 @@ class Refusal:
 
 FIT, BOTH = "*.fit", "learn_metric *.fit"
 BY_LABELS = "TATML.fit TATMLCV.fit Maz.fit ITML.fit GMML.fit Euclidean.fit TATMLNeighbors.fit"
+BY_SAMPLES = f"{BY_LABELS} TATMLRegression.fit"
 BY_PAIRS = "TATMLPairs.fit PairThreshold.fit"
 BY_TUPLES = "TATMLTriplets.fit TATMLQuadruplets.fit"
 COMPARING = f"{BY_TUPLES} TATMLNeighbors.fit"
-SOLVING = f"TATML.fit TATMLCV.fit Maz.fit ITML.fit TATMLPairs.fit {COMPARING}"
+SOLVING = f"TATML.fit TATMLCV.fit Maz.fit ITML.fit TATMLPairs.fit TATMLRegression.fit {COMPARING}"
 WITH_PRIOR = f"{SOLVING} learn_metric"
 WITH_X = "*.pair_distance *.pair_score *.predict_pairs *.pair_probability *.pair_log_likelihood_*"
 CALIBRATE = "*.calibrate_threshold *.calibrate_probability"

@@ -11,8 +11,8 @@ from hostile import HUGE, HostileIterator
 from refusals import (
     AFTER_FIT,
     BLOCKS,
-    BY_LABELS,
     BY_PAIRS,
+    BY_SAMPLES,
     CALIBRATE,
     DATES,
     DURATIONS,
@@ -53,7 +53,7 @@ def looked_up(error: type, words: str, preprocessor: Any, pairs: Any = INDEX) ->
 def indicated(error: type, words: str, preprocessor: Any, X: Any = NUMBERS) -> list[Refusal]:
     """Return the refusal of a preprocessor by estimators of labelled samples."""
     given = {"preprocessor": preprocessor, "X": X}
-    return together(BY_LABELS, error, f"preprocessor: expected {words}", given)
+    return together(BY_SAMPLES, error, f"preprocessor: expected {words}", given)
 
 
 def indices(to: str) -> list[Refusal]:

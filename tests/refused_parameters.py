@@ -15,6 +15,7 @@ from refusals import (
     BOTH,
     BY_LABELS,
     BY_PAIRS,
+    BY_SAMPLES,
     COMPARING,
     FIT,
     WITH_PRIOR,
@@ -34,7 +35,7 @@ from tatml.features import KernelMap
 from tatml.losses import LogisticLoss
 
 SEARCH = {"threshold": "search"}
-MARGINS = f"learn_metric TATML.fit TATMLCV.fit Maz.fit ITML.fit GMML.fit Euclidean.fit {BY_PAIRS}"
+MARGINS = f"learn_metric {BY_SAMPLES.replace('TATMLNeighbors.fit', '')} {BY_PAIRS}"
 SIZED = r"expected a distance from 1e-100 to 1e\+100, .*got 1e\+160"
 
 
@@ -54,7 +55,7 @@ def not_positive(
     ]
 
 
-SOLVED_AS = "TATML.fit TATMLPairs.fit"
+SOLVED_AS = "TATML.fit TATMLPairs.fit TATMLRegression.fit"
 ONES = np.ones(K)
 LOGISTIC_OF_PAIRS = LogisticLoss(ONES, ONES, ONES)
 
@@ -100,6 +101,15 @@ NUMBERS = {
     + of("threshold", "*.set_threshold", Value, "expected .*got more than a float can hold", HUGE),
     "t": of("t", FIT, Value, "expected a number from 0 to 1, got", -0.1, 1.1, nan, inf)
     + of("t", FIT, Type, "expected a number, got (None|'0.5'|True)", None, "0.5", True),
+    "near, far": of(
+        "near", FIT, Value, "expected a number between 0 and 1.*, got", 0, 1.0, nan, inf
+    )
+    + of("far", FIT, Value, "expected a number between 0 and 1.*, got", 0, 1.0, nan, -0.1)
+    + of("near", FIT, Type, "expected a number, got", None, "0.1", True)
+    + of("far", FIT, Type, "expected a number, got", None, "0.1", True)
+    + of("near", FIT, Value, "expected at most far=0.4, got 0.5", 0.5)
+    + of("n_pairs", FIT, Value, "expected at least 2, got", 1, 0, -3)
+    + of("n_pairs", FIT, Type, "expected an integer.*, got", None, 10.0, "10", True),
     "margin": of("margin", MARGINS, Value, "expected 0 < γ_s < γ_d, got", (2.0, 0.5), (1, 1))
     + of(
         "margin", MARGINS, Value, "expected a positive number, got (0|-1)", (0.0, 1.0), (-1.0, 1.0)

@@ -12,6 +12,7 @@ from refusals import (
     AFTER_FIT,
     BLOCKS,
     BY_LABELS,
+    BY_SAMPLES,
     DATES,
     DURATIONS,
     INDEX,
@@ -36,7 +37,7 @@ from refusals import (
 from tatml import Blocks
 
 DAYS = dates_like(X)
-READ = f"{BY_LABELS} *.transform"
+READ = f"{BY_SAMPLES} *.transform"
 ALL = f"{READ} learn_metric"
 TABULAR = "expected a table of finite real numbers, one row per sample, got "
 NOT_FINITE = "expected finite numbers, got (nan|inf) in block "
@@ -168,7 +169,7 @@ SAMPLES = {
         {"v": list(DAYS[0])},
     ),
     "pairs as samples": together(
-        BY_LABELS,
+        BY_SAMPLES,
         Value,
         r"X: expected samples, got shape \(20, 2, 3\) with labels -1 and \+1, which are pairs: fit "
         r"TATMLPairs, or PairThreshold, .* give Blocks\(X\)",
@@ -178,7 +179,7 @@ SAMPLES = {
         {"X": PAIRS, "y": SIGNS.astype(object)},
     ),
     "index pairs as samples": together(
-        BY_LABELS,
+        BY_SAMPLES,
         Value,
         r"X: expected samples, or their indices of shape \(n_samples,\), got two columns of whole "
         r"numbers with labels -1 and \+1 and a preprocessor, .* fit TATMLPairs, .* Blocks\(X\)",
@@ -189,7 +190,7 @@ SAMPLES = {
     ),
     "samples that hardly differ": of(
         "X",
-        BY_LABELS,
+        BY_SAMPLES,
         Value,
         "expected samples that differ by at least 1e-60, .*got at most .* in block 0; rescale X",
         1e-155 * X,
@@ -349,13 +350,13 @@ LABELS = {
     + of("y", BY_LABELS, Type, "expected a dense array", scipy.sparse.csr_array(Y[:, None]))
     + of("y", BY_LABELS, Type, "expected an array without masked entries", masked(Y)),
     "groups": of(
-        "groups", BY_LABELS, Value, "expected one value for each of the 12 samples", Y[:-1]
+        "groups", BY_SAMPLES, Value, "expected one value for each of the 12 samples", Y[:-1]
     )
-    + of("groups", BY_LABELS, Value, r"expected shape .*got shape \(12, 2\)", np.ones((N, 2)))
-    + of("groups", BY_LABELS, Value, LABEL + ".*nan.* for sample 4", with_entry(Y * 1.0, 4, nan))
-    + of("groups", BY_LABELS, Value, LABEL + "None for sample 4", as_objects(Y, 4, None))
-    + of("groups", BY_LABELS, Type, "expected values of one type", as_objects(Y, 3, "a"))
-    + of("groups", BY_LABELS, Type, "expected an array without masked entries", masked(Y))
+    + of("groups", BY_SAMPLES, Value, r"expected shape .*got shape \(12, 2\)", np.ones((N, 2)))
+    + of("groups", BY_SAMPLES, Value, LABEL + ".*nan.* for sample 4", with_entry(Y * 1.0, 4, nan))
+    + of("groups", BY_SAMPLES, Value, LABEL + "None for sample 4", as_objects(Y, 4, None))
+    + of("groups", BY_SAMPLES, Type, "expected values of one type", as_objects(Y, 3, "a"))
+    + of("groups", BY_SAMPLES, Type, "expected an array without masked entries", masked(Y))
     + together(
         ONE_FIT,
         Value,
@@ -380,5 +381,69 @@ LABELS = {
         X=X[:3],
     ),
 }
+TARGET = "expected numbers or ordered categories, got "
+NO_NUMBER = r"expected finite numbers, got {} for sample 1 \(Input y contains {}\)"
+UNORDERED = pd.Series(np.where(Y == 0, "low", "high"), dtype="category")
+ORDERED = UNORDERED.cat.as_ordered()
+BY_NUMBERS = "TATMLRegression.fit"
+TARGETS = {
+    "targets": together(
+        BY_NUMBERS,
+        Value,
+        r"\w+ requires y to be passed, but the target y is None",
+        {"y": None},
+    )
+    + of("y", BY_NUMBERS, Value, "expected one value for each of the 12 samples, got 11", Y[:-1])
+    + of("y", BY_NUMBERS, Value, r"expected shape \(n_samples,\) or .*got shape", 3, X[:, :, None])
+    + of("y", BY_NUMBERS, Value, "expected at least one target, got none", X[:, :0])
+    + of("y", BY_NUMBERS, Value, TARGET + ".*; for classes, take TATML", Y.astype(str))
+    + of("y", BY_NUMBERS, Value, TARGET + ".*; for classes", Y.astype(str).astype(object))
+    + of("y", BY_NUMBERS, Value, TARGET + "categories without an order; for classes", UNORDERED)
+    + of("y", BY_NUMBERS, Value, TARGET + "categories without", pd.DataFrame({"y": UNORDERED}))
+    + of(
+        "y",
+        BY_NUMBERS,
+        Value,
+        "expected finite numbers, got nan for sample 2",
+        ORDERED.mask(Y == 2),
+    )
+    + of("y", BY_NUMBERS, Value, NO_NUMBER.format("nan", "NaN"), np.where(Y == 1, nan, Y))
+    + of("y", BY_NUMBERS, Value, NO_NUMBER.format("inf", "infinity"), np.where(Y == 1, inf, Y))
+    + of(
+        "y", BY_NUMBERS, Value, "expected targets that give dissimilar pairs, .*far=0.4", np.ones(N)
+    )
+    + of(
+        "y",
+        BY_NUMBERS,
+        Value,
+        "expected targets that give similar pairs, .*near=0.12",
+        Y[:3],
+        X=X[:3],
+    )
+    + of("y", BY_NUMBERS, Type, "expected real numbers, got None", as_objects(Y, 5, None))
+    + of("y", BY_NUMBERS, Type, "expected real numbers, got an array of dtype complex", Y * 1j)
+    + of(
+        "y",
+        BY_NUMBERS,
+        Type,
+        "expected real numbers, got an array of dtype datetime",
+        dates_like(Y),
+    )
+    + of("y", BY_NUMBERS, Type, "expected an array.*no array today", HostileArray())
+    + of("y", BY_NUMBERS, Type, "expected a dense array", scipy.sparse.csr_array(Y[:, None]))
+    + of("y", BY_NUMBERS, Type, "expected an array without masked entries", masked(Y))
+    + together(
+        BY_NUMBERS,
+        Value,
+        "y: expected targets that give similar pairs outside the groups, ",
+        {"groups": Y},
+    )
+    + together(
+        BY_NUMBERS,
+        Value,
+        "y: expected targets that give similar pairs outside the groups, ",
+        {"groups": np.zeros(N)},
+    ),
+}
 
-TABLE = SAMPLES | LABELS
+TABLE = SAMPLES | LABELS | TARGETS

@@ -20,6 +20,7 @@ from tatml import (
     TATMLNeighbors,
     TATMLPairs,
     TATMLQuadruplets,
+    TATMLRegression,
     TATMLTriplets,
 )
 from tatml._array import to_numpy
@@ -76,6 +77,7 @@ LEARNERS = {
     "TATMLTriplets": (TATMLTriplets(), lambda place: (place(X[TUPLES[:, :3]]),)),
     "TATMLQuadruplets": (TATMLQuadruplets(), lambda place: (place(X[TUPLES[:, :4]]),)),
     "TATMLNeighbors": (TATMLNeighbors(random_state=0), lambda place: (place(X), Y)),
+    "TATMLRegression": (TATMLRegression(random_state=0), lambda place: (place(X), Y)),
     "polynomial kernel": (
         TATML(random_state=0, kernel=KernelMap("polynomial", n_landmarks=20, random_state=0)),
         lambda place: (place(X), Y),

@@ -38,6 +38,7 @@ from tatml import (
     PairThreshold,
     TATMLNeighbors,
     TATMLPairs,
+    TATMLRegression,
 )
 
 FEW = {"n_pairs_per_class": 20, "random_state": 0}
@@ -51,6 +52,7 @@ CHECKED = [
     Maz(threshold="search", thresholds=(1.0,), cv=2, n_pairs_per_class=4),
     Euclidean(),
     TATMLNeighbors(n_pairs_per_class=20, max_rounds=2),
+    TATMLRegression(n_pairs=40),
     TATMLCV(TATML(n_pairs_per_class=20, midpoint=True), {"C": [10.0]}, cv=2, k=1),
 ]
 

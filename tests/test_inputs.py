@@ -38,6 +38,7 @@ from tatml import (
     Newton,
     PairThreshold,
     TATMLPairs,
+    TATMLRegression,
     learn_metric,
 )
 from tatml._data.arrays import group_labels
@@ -94,6 +95,10 @@ DEFAULTS = {
     | (DRAWN | SHARED | PULLED),
     "Euclidean": DRAWN | SHARED | PULLED | {"random_state": None},
     "TATMLPairs": LEARNT | WARM | {"class_weight": "balanced"},
+    "TATMLRegression": {"C": 100.0, "near": 0.12, "far": 0.4, "n_pairs": 5000}
+    | {"threshold": "auto", "loss": "auto", "prior": "discriminant"}
+    | {"clip_outliers": "auto", "kernel": None}
+    | (SHARED | PULLED | SOLVED),
     "PairThreshold": PULLED
     | {"metric": "euclidean", "class_weight": "balanced", "preprocessor": None},
 }
@@ -237,6 +242,8 @@ def test_an_empty_list_of_calibration_params_is_an_empty_dict():
 
 # Labels and groups
 
+CLASS_ESTIMATORS = [make for make in LABEL_ESTIMATORS if make is not TATMLRegression]
+
 
 def test_labels_and_groups_are_numbered():
     for kind in (int, float, object):
@@ -285,7 +292,7 @@ def warnings_of(call):
 @pytest.mark.parametrize(
     "model",
     [
-        *(make(random_state=0) for make in LABEL_ESTIMATORS if make is not TATMLCV),
+        *(make(random_state=0) for make in CLASS_ESTIMATORS if make is not TATMLCV),
         TATMLCV(param_grid={"C": [1.0]}),
         TATMLCV(param_grid={"C": [1.0]}, scoring="accuracy"),
         Maz(threshold="search", thresholds=[1.0], cv=2),

@@ -32,8 +32,8 @@ PUBLIC = {
     "tatml": """
         AllPairs Blocks Checkpoint Comparisons Compute Dykstra Euclidean GMML ITML Maz Newton PAPER
         PairChunks PairThreshold Result SoftNeighborsClassifier SoftNeighborsRegressor Status TATML
-        TATMLCV TATMLNeighbors TATMLPairs TATMLQuadruplets TATMLTriplets __version__ learn_metric
-        make_table_pipeline pairs_from_chunks
+        TATMLCV TATMLNeighbors TATMLPairs TATMLQuadruplets TATMLRegression TATMLTriplets __version__
+        learn_metric make_table_pipeline pairs_from_chunks
         datasets features inspection losses plotting solvers verification
     """,
     "tatml.datasets": """

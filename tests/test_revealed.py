@@ -20,6 +20,7 @@ from tatml import (
     TATMLNeighbors,
     TATMLPairs,
     TATMLQuadruplets,
+    TATMLRegression,
     TATMLTriplets,
 )
 from tatml.features import KernelMap
@@ -84,6 +85,7 @@ NARROW = [
     GMML(**FEW),
     Euclidean(**FEW),
     TATMLNeighbors(random_state=0),
+    TATMLRegression(random_state=0),
     TATMLPairs(),
     TATMLTriplets(),
     TATMLQuadruplets(),
@@ -126,7 +128,9 @@ def test_a_threshold_of_a_given_distance_holds_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("n_landmarks", [N, 10])
-@pytest.mark.parametrize("make", [TATML, TATMLNeighbors, TATMLPairs, TATMLTriplets])
+@pytest.mark.parametrize(
+    "make", [TATML, TATMLNeighbors, TATMLRegression, TATMLPairs, TATMLTriplets]
+)
 def test_models_with_a_kernel_hold_landmarks(make, n_landmarks, tmp_path):
     X = table(4)
     estimator = fit(make(kernel=KernelMap(n_landmarks=n_landmarks), random_state=0), X)

@@ -10,7 +10,7 @@ from sklearn.datasets import load_wine
 from sklearn.metrics import roc_auc_score
 from test_export import kernel_scorer_of, scorer_of
 
-from tatml import TATML, TATMLCV, Blocks, TATMLNeighbors, TATMLPairs, TATMLTriplets
+from tatml import TATML, TATMLCV, Blocks, TATMLNeighbors, TATMLPairs, TATMLRegression, TATMLTriplets
 from tatml._data.sparse import SparseBlock
 from tatml._learning import cross_fit
 from tatml._learning.outliers import clip_outliers, find_cell_bounds, replace_cells
@@ -101,6 +101,7 @@ LABELLED = {
     "TATML": lambda **options: TATML(random_state=0, **options),
     "kernel": lambda **options: TATML(kernel="rbf", random_state=0, **options),
     "TATMLNeighbors": lambda **options: TATMLNeighbors(random_state=0, **options),
+    "TATMLRegression": lambda **options: TATMLRegression(random_state=0, **options),
     "TATMLCV": lambda **options: TATMLCV(TATML(random_state=0, **options), {"C": [10.0]}, cv=2),
 }
 

@@ -16,8 +16,8 @@ GROUPS = [
     (
         "Estimators",
         "tatml",
-        "TATML TATMLCV TATMLPairs TATMLTriplets TATMLQuadruplets TATMLNeighbors PairThreshold "
-        "SoftNeighborsClassifier SoftNeighborsRegressor make_table_pipeline",
+        "TATML TATMLCV TATMLPairs TATMLTriplets TATMLQuadruplets TATMLNeighbors TATMLRegression "
+        "PairThreshold SoftNeighborsClassifier SoftNeighborsRegressor make_table_pipeline",
     ),
     ("Methods to compare with", "tatml", "Euclidean Maz ITML GMML"),
     ("The function and its data", "tatml", "learn_metric Blocks pairs_from_chunks Comparisons"),

@@ -17,6 +17,7 @@ from ._estimators import (
     TATMLNeighbors,
     TATMLPairs,
     TATMLQuadruplets,
+    TATMLRegression,
     TATMLTriplets,
     make_table_pipeline,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "TATMLNeighbors",
     "TATMLPairs",
     "TATMLQuadruplets",
+    "TATMLRegression",
     "TATMLTriplets",
     "__version__",
     "datasets",

@@ -23,8 +23,12 @@ from ..io import ESTIMATORS as SAVED
 from .commands import evaluate, fit, predict, reproduce, transform
 from .files import is_whole_number, parse_number
 
-# The estimators that the command fits: from labels or pairs, not from triplets or quadruplets.
-ESTIMATORS = [name for name, make in SAVED.items() if not hasattr(make, "_tuple_size")]
+# The estimators that the command fits: from labels or pairs, not from tuples or numbers.
+ESTIMATORS = [
+    name
+    for name, make in SAVED.items()
+    if not hasattr(make, "_tuple_size") and name != "TATMLRegression"
+]
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, AttributeError, MemoryError)
 UNEXPECTED = " (unexpected: --traceback shows where it was raised)"
 LARGEST_COUNT = 1_000_000  # the limit of options that count processes, neighbours or repeats

@@ -28,6 +28,7 @@ AUTO_LEAST = 10  # the smallest default per class, however many classes there ar
 LEAST_TOTAL = 5_000  # the default is raised to this total where there are few classes
 LEAST_THINNED = 1_000  # pairs that remain where some are left out to save time
 MOST_TOTAL = 50_000  # the default is lowered to this total where there are many classes
+TRIED_PER_PAIR = 50  # pairs whose ranks are compared, for each pair that is wanted
 CHUNK_NUMBERS = 2**22  # distances in memory at a time: 32 MB of float64
 
 
@@ -134,6 +135,87 @@ def draw_random_pairs(
             drawn = by_group.pairs_across(inside, n_dissimilar, random_state)
         dissimilar.append(drawn)
     return _as_pairs(np.concatenate(similar), _distinct(np.concatenate(dissimilar)), groups)
+
+
+def draw_ranked_pairs(
+    ranks: NDArray[np.float64],
+    groups: Indices | None = None,
+    *,
+    near: float,
+    far: float,
+    n_pairs: int,
+    random_state: Any,
+) -> Pairs:
+    """Draw pairs at random: half of similar rank, half of distant ranks.
+
+    Parameters
+    ----------
+    ranks : array of shape (n_samples, n_targets)
+        The ranks of the samples by each target, from 1. Two samples differ by the root mean square,
+        over the targets, of the differences of their ranks, divided by the number of samples.
+    groups : integer array of shape (n_samples,) or None
+        The group of each sample.
+    near, far : float
+        Pairs that differ by less than `near` are similar, those that differ by more than `far`
+        dissimilar. The others are not drawn.
+    n_pairs : int
+        The number of pairs, if there are so many of both kinds.
+    random_state : RandomState or Generator
+        The source of random numbers.
+
+    Returns
+    -------
+    Pairs
+        Distinct pairs, the similar ones first; both kinds have the same total weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tatml._data.sampling import draw_ranked_pairs
+    >>> ranks, rng = np.arange(1.0, 101.0)[:, None], np.random.RandomState(0)
+    >>> pairs = draw_ranked_pairs(ranks, near=0.1, far=0.5, n_pairs=10, random_state=rng)
+    >>> bool(np.all(np.abs(pairs.first - pairs.second)[pairs.similar] < 10))
+    True
+    """
+    random_state, n_samples = as_random_state(random_state), len(ranks)
+    n_possible = n_samples * (n_samples - 1) // 2
+    n_tried = min(n_possible, TRIED_PER_PAIR * n_pairs)
+    code = np.arange(n_tried)
+    if n_tried < n_possible:
+        code = np.unique(random_state.randint(n_possible, size=n_tried, dtype=np.int64))
+    code = random_state.permutation(code)  # second (second − 1)/2 + first, with first < second
+    second = ((1 + np.sqrt(1 + 8.0 * code)) / 2).astype(np.intp)
+    first = (code - second * (second - 1) // 2).astype(np.intp)
+    difference = np.sqrt(np.mean((ranks[first] - ranks[second]) ** 2, axis=1)) / n_samples
+    allowed = True if groups is None else groups[first] != groups[second]
+    similar = np.flatnonzero(allowed & (difference < near))[: (n_pairs + 1) // 2]
+    dissimilar = np.flatnonzero(allowed & (difference > far))[: n_pairs // 2]
+    for kind, rows, limit in (
+        ("similar", similar, f"less than near={near:g}"),
+        ("dissimilar", dissimilar, f"more than far={far:g}"),
+    ):
+        if len(rows) == 0:
+            within = "" if groups is None else " outside the groups"
+            raise ValueError(
+                f"y: expected targets that give {kind} pairs{within}, whose ranks differ by "
+                f"{limit} of the number of samples, got none"
+            )
+    chosen = np.concatenate([similar, dissimilar])
+    index = np.asfortranarray(np.stack([first[chosen], second[chosen]], axis=1))
+    return balanced(Pairs(index, np.arange(len(index)) < len(similar)))
+
+
+def slice_ranks(ranks: NDArray[np.float64]) -> Indices:
+    """Return the number of the slice of each sample: nine equal ranges of its rank.
+
+    With several targets, the samples are divided by three ranges of each. Reversed ranks give the
+    same slices.
+    """
+    n_samples, n_targets = ranks.shape
+    centred = (ranks - (n_samples + 1) / 2) / n_samples  # from −1/2 to 1/2
+    n_slices = 9 if n_targets == 1 else 3
+    cells = np.sign(centred) * np.floor(np.abs(centred) * n_slices + 0.5)
+    return np.unique(cells, axis=0, return_inverse=True)[1].ravel()
 
 
 def balanced(pairs: Pairs) -> Pairs:

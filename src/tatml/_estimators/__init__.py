@@ -12,6 +12,7 @@ from .tatml_comparisons import TATMLQuadruplets, TATMLTriplets
 from .tatml_cv import TATMLCV
 from .tatml_neighbors import TATMLNeighbors
 from .tatml_pairs import TATMLPairs
+from .tatml_regression import TATMLRegression
 
 __all__ = [
     "GMML",
@@ -27,6 +28,7 @@ __all__ = [
     "TATMLNeighbors",
     "TATMLPairs",
     "TATMLQuadruplets",
+    "TATMLRegression",
     "TATMLTriplets",
     "make_table_pipeline",
 ]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
@@ -40,6 +41,9 @@ from .._verification.dependence import are_independent
 from .._warnings import warn_user
 
 FEW_CLASSES = 10  # with at most this many classes, labels are never taken for a numeric target
+
+FOR_CLASSES = "for classes, take TATML"
+FOR_NUMBERS = "for the target of a regression, take TATMLRegression"
 
 
 def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any, NDArray[np.intp]]:
@@ -70,7 +74,8 @@ def class_labels(estimator: BaseEstimator, y: Any, n_samples: int) -> tuple[Any,
 
 def _no_classes(y: NDArray) -> str:
     """Return the message about labels that are no classes."""
-    return f"y: expected classes that are integers, words or booleans, got {kind_of(y)}"
+    hint = f"; {FOR_NUMBERS}" if y.dtype.kind == "f" else ""
+    return f"y: expected classes that are integers, words or booleans, got {kind_of(y)}{hint}"
 
 
 def _warn_of_numbers(classes: NDArray, labels: NDArray[np.intp]) -> None:
@@ -87,9 +92,57 @@ def _warn_of_numbers(classes: NDArray, labels: NDArray[np.intp]) -> None:
         warn_user(
             f"y: {len(labels)} samples have {n_classes} different numbers, each of which is taken "
             f"as a class; {n_single} of these classes have a single sample. If y is the target of "
-            "a regression, divide it into a few classes, for example with np.digitize; if the "
-            "numbers are identities, y.astype(str) avoids this warning"
+            "a regression, take TATMLRegression, or divide it into a few classes; if the numbers "
+            "are identities, y.astype(str) avoids this warning"
         )
+
+
+def target_ranks(estimator: BaseEstimator, y: Any, n_samples: int) -> NDArray[np.float64]:
+    """Return the ranks of the samples by each target, from 1, of shape (n_samples, n_targets).
+
+    Equal targets have the mean of their ranks. Ordered categories of pandas have an order, too.
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
+    columns = [y]
+    if hasattr(y, "columns") and hasattr(y, "iloc"):
+        columns = [y.iloc[:, k] for k in range(y.shape[1])]
+    tables = [_numbers_of(column) for column in columns]
+    for table in tables:
+        check_length(table, n_samples, "y")
+    table = np.concatenate(tables, axis=1) if tables else np.empty((n_samples, 0))
+    if table.shape[1] == 0:
+        raise ValueError("y: expected at least one target, got none")
+    wrong = np.argwhere(~np.isfinite(table))
+    if len(wrong):
+        row, value = wrong[0, 0], table[tuple(wrong[0])]
+        what = "NaN" if np.isnan(value) else "infinity"
+        raise ValueError(
+            f"y: expected finite numbers, got {value} for sample {row} (Input y contains {what})"
+        )
+    return rankdata(table, axis=0)
+
+
+def _numbers_of(y: Any) -> NDArray[np.floating]:
+    """Return numbers, or the positions of ordered categories, with one column per target."""
+    expected = "y: expected numbers or ordered categories"
+    is_ordered = getattr(getattr(y, "dtype", None), "ordered", None)
+    if is_ordered is not None:  # categories of pandas
+        if not is_ordered:
+            raise ValueError(f"{expected}, got categories without an order; {FOR_CLASSES}")
+        codes = np.asarray(getattr(y, "cat", y).codes, dtype=np.float64)
+        return np.where(codes < 0, np.nan, codes)[:, None]  # -1 stands for a missing one
+    table = read_array(fetched(y), "y")
+    if table.ndim not in (1, 2):
+        raise ValueError(
+            f"y: expected shape (n_samples,) or (n_samples, n_targets), got shape {table.shape}"
+        )
+    if table.dtype.kind in "SU" or any(isinstance(value, str | bytes) for value in table.flat[:1]):
+        raise ValueError(f"{expected}, got {kind_of(table)}; {FOR_CLASSES}")
+    table = as_real_array(table, "y")
+    return table.reshape(len(table), -1)
 
 
 def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]:
@@ -146,7 +199,10 @@ def check_no_index_pairs(table: Blocks, y: Any) -> None:
 
 def _are_pair_labels(y: Any) -> bool:
     """Return whether the labels of a fit are −1 and +1, and both occur."""
-    labels = _as_labels(y)
+    try:
+        labels = _as_labels(y)
+    except (TypeError, ValueError):  # several targets; for others, their reader refuses them
+        return False
     return bool(len(labels) and np.all(_are_signs(labels)) and len(np.unique(labels)) == 2)
 
 

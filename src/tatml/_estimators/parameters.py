@@ -28,6 +28,7 @@ from .._optim.custom_loss import check_loss
 from .._optim.solvers import Newton, as_solver
 from .._validation import (
     as_list,
+    check_between,
     check_choice,
     check_count,
     check_finite,
@@ -75,8 +76,12 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
     settings = {name: check(name, getattr(estimator, name)) for name, check in checks.items()}
     if "param_grid" in settings:
         _check_grid_is_free(settings)
-    if "midpoint" in settings:
-        check_together(SimpleNamespace(**settings))
+    if "near" in settings and settings["near"] > settings["far"]:
+        raise ValueError(
+            f"near: expected at most far={settings['far']:g}, got {settings['near']:g}"
+        )
+    if "loss" in settings:
+        check_together(SimpleNamespace(**{"midpoint": False} | settings))
     return SimpleNamespace(**settings)
 
 
@@ -373,6 +378,7 @@ OF_ANY_SIGN = {"threshold": _check_any_threshold, "threshold_prior": or_none(che
 CHECKS: dict[str, Check] = OF_TATML | {
     "bounds": or_none(_check_bounds),
     "class_weight": or_none(_check_class_weight),
+    "far": check_between,
     "cv": or_none(_check_folds),
     "gamma": check_positive,
     "k": check_count,
@@ -380,6 +386,8 @@ CHECKS: dict[str, Check] = OF_TATML | {
     "metric": check_metric,
     "n_impostors": check_count,
     "n_jobs": check_jobs,
+    "n_pairs": partial(check_count, least=2),
+    "near": check_between,
     "pair_C": check_positive,
     "param_grid": or_none(_check_param_grid),
     "percentiles": _check_percentiles,
@@ -405,5 +413,6 @@ DIFFERENT: dict[str, dict[str, Check]] = {
     },
     "TATMLPairs": {"kernel": _check_kernel_of_pairs},
     "TATMLQuadruplets": {"solver": partial(_check_newton, rows="quadruplets")},
+    "TATMLRegression": {"C": check_positive, "kernel": _check_kernel_of_pairs},
     "TATMLTriplets": {"solver": partial(_check_newton, rows="triplets")},
 }

@@ -35,7 +35,7 @@ from .priors import (
     is_wide,
     pair_weights,
     within_classes,
-    within_pairs,
+    within_labels_or_pairs,
 )
 from .samples import KernelSettings, host_if_wide
 from .task import Settings
@@ -131,16 +131,22 @@ def _map_both(
 
 
 def hold_out_pairs(
-    blocks: Blocks, pairs: Pairs, space: KernelSettings | None = None
+    blocks: Blocks,
+    pairs: Pairs,
+    space: KernelSettings | None = None,
+    labels: Indices | None = None,
+    groups: Indices | None = None,
 ) -> list[HeldOutPairs]:
     """Return one part per fold of the samples of given pairs; pairs across folds are left out.
 
-    The samples are distinct: see `merge_identical`. Pairs without weight are left out.
-    There are five folds, or fewer if they hold too few pairs; none if two hold too few.
+    The samples are distinct: see `merge_identical`. Those of a group are in the same fold.
+    `labels`, if there are some, give the deviations within classes in place of the pairs. Pairs
+    without weight are left out. There are five folds, or fewer if they hold too few pairs; none if
+    two hold too few.
     """
     pairs = pairs.take(np.flatnonzero(pair_weights(pairs)))
     for n_folds in PAIR_FOLDS:
-        fold = _folds_of_samples(pairs, n_folds)
+        fold = _folds_of_samples(pairs, n_folds, groups)
         first, second = fold[pairs.first], fold[pairs.second]
         parts = [
             ((first != k) & (second != k), (first == k) & (second == k)) for k in range(n_folds)
@@ -148,7 +154,7 @@ def hold_out_pairs(
         parts = [part for part in parts if min(_count_kinds(pairs, part)) > 0]
         held_out = np.any([rows for _, rows in parts], axis=0)
         if min(_count_kinds(pairs, [held_out])) >= LEAST_HELD_OUT:
-            return [_hold_out_some(blocks, pairs, *rows, space) for rows in parts]
+            return [_hold_out_some(blocks, pairs, *rows, space, labels) for rows in parts]
     return []
 
 
@@ -158,22 +164,26 @@ def _count_kinds(pairs: Pairs, parts: Sequence[NDArray[np.bool_]]) -> list[int]:
     return [int(np.sum(rows & kind)) for rows in parts for kind in kinds]
 
 
-def _folds_of_samples(pairs: Pairs, n_folds: int) -> Indices:
-    """Return the fold of each sample.
+def _folds_of_samples(pairs: Pairs, n_folds: int, groups: Indices | None) -> Indices:
+    """Return the fold of each sample, which is that of its group if there are groups.
 
     Samples that pairs connect stay together if the pairs fall into many such components.
     """
     rng, size = np.random.RandomState(0), int(pairs.index.max()) + 1
-    edges = (pairs.first, pairs.second)
+    units = np.arange(size)
+    if groups is not None:
+        units = np.unique(groups[:size], return_inverse=True)[1]
+        size = int(units.max()) + 1
+    edges = (units[pairs.first], units[pairs.second])
     component = connected_components(coo_array((np.ones(len(pairs)), edges), (size, size)))[1]
-    n_pairs = np.bincount(component[pairs.first], minlength=component.max() + 1)
+    n_pairs = np.bincount(component[edges[0]], minlength=component.max() + 1)
     if 2 * n_pairs.max() > len(pairs):
-        return rng.permutation(size) % n_folds
+        return rng.permutation(size)[units] % n_folds
     order = rng.permutation(len(n_pairs))
     fold = np.empty(len(n_pairs), dtype=np.intp)
     before = np.cumsum(n_pairs[order]) - n_pairs[order]
     fold[order] = before * n_folds // len(pairs)
-    return fold[component]
+    return fold[component][units]
 
 
 def merge_identical(blocks: Blocks, pairs: Pairs) -> tuple[Indices, Pairs, int]:
@@ -204,11 +214,13 @@ def _hold_out_some(
     known: NDArray[np.bool_],
     others: NDArray[np.bool_],
     space: KernelSettings | None,
+    labels: Indices | None,
 ) -> HeldOutPairs:
     rows, known_blocks, known_pairs = _taken(blocks, pairs, known)
     _, other_blocks, other_pairs = _taken(blocks, pairs, others)
     known_blocks, other_blocks, n_images = _map_both(known_blocks, other_blocks, rows, space)
-    within = within_pairs(known_blocks, known_pairs, n_images)
+    labels = None if labels is None else labels[rows]
+    within = within_labels_or_pairs(known_blocks, labels, known_pairs, n_images)
     return HeldOutPairs(rows, known_blocks, within, other_blocks, other_pairs)
 
 

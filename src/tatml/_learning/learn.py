@@ -76,6 +76,7 @@ from .priors import (
     has_units,
     pair_weights,
     within_classes,
+    within_labels_or_pairs,
     within_pairs,
 )
 from .samples import (
@@ -273,7 +274,14 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
     return replace(metric, kernel_map=kernel_map, cells=cells)
 
 
-def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: Settings) -> Metric:
+def learn_from_pairs(
+    distinct: Blocks,
+    pairs: Pairs,
+    n_counted: int,
+    settings: Settings,
+    labels: Indices | None = None,
+    groups: Indices | None = None,
+) -> Metric:
     """Learn a metric and its threshold from pairs.
 
     Parameters
@@ -286,16 +294,20 @@ def learn_from_pairs(distinct: Blocks, pairs: Pairs, n_counted: int, settings: S
         Their number.
     settings : Settings
         The parameters.
+    labels, groups : int arrays, optional
+        The classes of the distinct samples, for priors with a scatter within classes, instead of
+        similar pairs; and their groups, which are held out as a whole.
     """
     kernel = read_kernel(settings.kernel, distinct[:n_counted], settings.samples_name)
     needed = settings.cross_fits or has_units(settings.prior) or kernel is not None
 
     def hold_out(space: KernelSettings | None) -> list[HeldOutPairs]:
-        return hold_out_pairs(distinct, pairs, space) if needed else []
+        return hold_out_pairs(distinct, pairs, space, labels, groups) if needed else []
 
     kernel, units, parts = choose_space(kernel, settings, hold_out)
     mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
-    within = replace(within_pairs(mapped, pairs, n_images), units=units)
+    within = within_labels_or_pairs(mapped, labels, pairs, n_images)
+    within = replace(within, units=units)
     metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
     metric = replace(metric, units=units)
     if settings.learns_threshold:
@@ -408,7 +420,13 @@ def without_outliers(
 
 
 def distinct_samples(
-    blocks: Blocks, rows: Indices, n_counted: int, settings: Settings, pairs: Pairs | None = None
+    blocks: Blocks,
+    rows: Indices,
+    n_counted: int,
+    settings: Settings,
+    pairs: Pairs | None = None,
+    labels: Indices | None = None,
+    groups: Indices | None = None,
 ) -> tuple[Blocks, Cells]:
     """Return the samples in `rows`, without outliers, where they are learnt from.
 
@@ -418,7 +436,7 @@ def distinct_samples(
     blocks = to_learn(blocks, settings)
 
     def hold_out(samples: Blocks) -> list[HeldOutPairs]:
-        return [] if pairs is None else hold_out_pairs(samples[rows], pairs)
+        return [] if pairs is None else hold_out_pairs(samples[rows], pairs, None, labels, groups)
 
     blocks, cells = choose_cells(blocks, rows[:n_counted], settings, hold_out)
     return host_if_wide(blocks[rows])[0], cells

@@ -265,6 +265,16 @@ def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClass
     return WithinClasses(narrow, "columns", len(first), *of, n_images, pairs=pairs)
 
 
+def within_labels_or_pairs(
+    blocks: Blocks, labels: Indices | None, pairs: Pairs, n_images: int = 0
+) -> WithinClasses:
+    """Return the deviations from the means of any labels of the samples, or else those of pairs."""
+    if labels is None:
+        return within_pairs(blocks, pairs, n_images)
+    numbers = np.unique(labels, return_inverse=True)[1]
+    return within_classes(blocks, numbers, n_images=n_images)
+
+
 def distinct_pairs(pairs: Pairs, similar: bool) -> tuple[Indices, Indices]:
     """Return both samples of the pairs of one kind with a positive weight, each pair once."""
     kind, size = pairs.similar == similar, int(pairs.index.max(initial=0)) + 1
