@@ -273,7 +273,7 @@ class _Figures(NamedTuple):
         for kind in (self.ranking.similar, ~self.ranking.similar):
             rows[:, kind] -= rows[:, kind].mean(axis=1, keepdims=True)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return float(np.corrcoef(rows)[0, 1])
+            return float(np.asarray(np.corrcoef(rows))[0, 1])
 
     def _common(self, number: int, other: int) -> Doubles:
         """Return half of the terms of the squared distances that two groups have in common."""
