@@ -90,7 +90,7 @@ class NumbersAndCategories(TransformerMixin, BaseEstimator):
         for name, values in frame.select_dtypes("datetime").items():
             frame[name] = (values - np.datetime64("2000-01-01")).dt.days
             frame[f"{name} month"] = values.dt.month
-            frame[f"{name} weekday"] = values.dt.weekday
+            frame[f"{name} weekday"] = values.dt.day_of_week
         return frame
 
 

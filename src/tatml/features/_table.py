@@ -302,7 +302,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     x1_missing x1
     >>> new = np.array([[40, "Oslo"]], dtype=object)  # an unseen category
     >>> encoder.transform(new).round(2)
-    array([[0.1 , 0.78, 0.  , 0.  , 0.5 , 0.5 , 0.  ]])
+    array([[0.1 , 0.78, 0.  , 0.  , 1.  , 0.  , 0.  ]])
     """
 
     n_quantiles: int = 5
