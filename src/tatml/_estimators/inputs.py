@@ -142,7 +142,7 @@ def _numbers_of(y: Any) -> NDArray[np.floating]:
     if table.dtype.kind in "SU" or any(isinstance(value, str | bytes) for value in table.flat[:1]):
         raise ValueError(f"{expected}, got {kind_of(table)}; {FOR_CLASSES}")
     table = as_real_array(table, "y")
-    return table.reshape(len(table), -1)
+    return table[:, None] if table.ndim == 1 else table
 
 
 def pair_labels(y: Any, n_pairs: int, *, both: bool = True) -> NDArray[np.bool_]:
