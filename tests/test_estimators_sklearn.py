@@ -229,6 +229,8 @@ def test_data_frames_in_and_out(library):
     frames = pytest.importorskip(library)
     X, y = labelled()
     table = frames.DataFrame(dict(zip("abcd", X.T, strict=True)))
+    if not hasattr(StandardScaler().fit(table), "feature_names_in_"):
+        pytest.skip(f"this scikit-learn does not read the names of this {library}")
     metric = TATML(**FEW, n_components=3).set_output(transform=library).fit(table, y)
     assert_array_equal(metric.feature_names_in_, list("abcd"))
     names = ["tatml0", "tatml1", "tatml2"]
