@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -405,3 +406,110 @@ def test_in_a_pipeline_after_a_metric():
 def test_there_are_no_weights():
     with pytest.raises(TypeError, match="sample_weight"):
         SoftNeighborsClassifier().fit(*table(), sample_weight=np.ones(60))
+
+
+# Intervals
+
+
+def inside(intervals, y):
+    return (intervals[..., 0] <= y) & (y <= intervals[..., 1])
+
+
+def noisy(n_samples, seed):
+    """Return samples whose targets have noise that grows with the first number."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n_samples, 2))
+    return X, np.sin(3 * X[:, 1]) + (0.1 + X[:, 0]) * rng.standard_t(4, size=n_samples)
+
+
+def test_intervals_are_predictions_and_spreads_by_hand():
+    X, y = noisy(40, 0)
+    model = SoftNeighborsRegressor(5, temperature=0.2).fit(X, y)
+
+    def moments(x, rows):
+        distances = np.linalg.norm(X[rows] - x, axis=1)
+        order = np.argsort(distances)[:5]
+        votes = np.exp((distances[order].min() - distances[order]) / 0.2)
+        mean = np.average(y[rows][order], weights=votes)
+        return mean, np.average((y[rows][order] - mean) ** 2, weights=votes), votes.sum()
+
+    all_rows = np.arange(40)
+    left_out = np.array([moments(X[i], np.delete(all_rows, i)) for i in all_rows])
+    usual = left_out[:, 1].mean()
+
+    def spread(variance, total):
+        return np.sqrt((total * variance + usual) / (total + 1))
+
+    scores = np.sort(np.abs(y - left_out[:, 0]) / spread(left_out[:, 1], left_out[:, 2]))
+    new = noisy(7, 1)[0]
+    found = [moments(x, all_rows) for x in new]
+    for coverage, rank in ((0.8, 33), (0.5, 21), (40 / 41, 40)):  # ceil(41 · coverage)
+        reach = [scores[rank - 1] * spread(*parts[1:]) for parts in found]
+        means = np.array([parts[0] for parts in found])
+        expected = np.stack([means - reach, means + reach], axis=1)
+        assert_allclose(model.predict_interval(new, coverage), expected, rtol=1e-10)
+    assert_allclose(model.predict_interval(new).mean(axis=1), model.predict(new), rtol=1e-10)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_intervals_hold_as_many_new_targets_as_they_say(coverage):
+    shares = []
+    for seed in range(6):
+        (X, y), (new, given) = noisy(400, seed), noisy(1000, 100 + seed)
+        intervals = SoftNeighborsRegressor().fit(X, y).predict_interval(new, coverage)
+        shares.append(inside(intervals, given).mean())
+        width = intervals[:, 1] - intervals[:, 0]
+        assert width[new[:, 0] > 0.8].mean() > 2 * width[new[:, 0] < 0.2].mean()
+    assert abs(np.mean(shares) - coverage) < 0.03
+
+
+def test_held_out_samples_promise_a_coverage_whatever_was_learnt_before():
+    """Over many draws it is at least that promised, and at most 1/(n + 1) more.
+
+    The model predicts its own samples perfectly: of these, the intervals are far too short.
+    """
+    rng = np.random.default_rng(0)
+    shares, short = [], []
+    for _ in range(300):
+        X, y = rng.normal(size=(80, 1)), rng.normal(size=80)
+        known = np.column_stack([X[:40], y[:40]])  # an embedding that knows the targets
+        others = np.column_stack([X[40:], np.zeros(40)])
+        model = SoftNeighborsRegressor(3, temperature=1.0).fit(known, y[:40])
+        short.append(inside(model.predict_interval(others[19:], 0.9), y[59:]).mean())
+        model.calibrate_interval(others[:19], y[40:59])
+        shares.append(inside(model.predict_interval(others[19:], 0.9), y[59:]).mean())
+    error = np.std(shares) / np.sqrt(len(shares))
+    assert 0.9 - 3 * error < np.mean(shares) < 0.9 + 1 / 20 + 3 * error
+    assert np.mean(short) < 0.8
+
+
+def test_several_targets_have_their_own_intervals_and_units():
+    X, y = noisy(200, 0)
+    both = np.column_stack([y, 1e3 * y[::-1]])
+    model = SoftNeighborsRegressor(8, temperature=0.3).fit(X, both)
+    found = model.predict_interval(X[:9], 0.8)
+    assert found.shape == (9, 2, 2)
+    for k in range(2):
+        single = SoftNeighborsRegressor(8, temperature=0.3).fit(X, both[:, k])
+        assert_allclose(found[:, k], single.predict_interval(X[:9], 0.8), rtol=1e-9)
+    constant = SoftNeighborsRegressor().fit(X, np.full(200, 2.5)).predict_interval(X[:3])
+    assert_allclose(constant, 2.5)
+
+
+def test_intervals_that_cannot_be_are_refused_by_name():
+    X, y = noisy(19, 0)
+    model = SoftNeighborsRegressor().fit(X, y)
+    assert np.isfinite(model.predict_interval(X, 0.95)).all()
+    for coverage, message in (
+        (0.96, "coverage: expected at most 0.95 with 19 samples, got 0.96"),
+        (1.0, "coverage: expected a number between 0 and 1, got 1.0"),
+        ("90%", "coverage: expected a number, got '90%'"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            model.predict_interval(X, coverage)
+    with pytest.raises(ValueError, match=r"y: expected shape \(19,\) as in fit, got \(19, 2\)"):
+        model.calibrate_interval(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="NaN"):
+        model.calibrate_interval(X, np.where(y > 0, np.nan, y))
+    with pytest.raises(NotFittedError):
+        SoftNeighborsRegressor().predict_interval(X)

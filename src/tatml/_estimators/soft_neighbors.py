@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from math import inf
+from math import ceil, inf
 from operator import itemgetter
 from typing import Any, Self
 
@@ -18,7 +18,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._array import Floats
-from .._validation import check_count, check_not_negative, check_positive, check_random
+from .._validation import (
+    check_between,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_random,
+)
 from .parameters import or_none
 
 NEIGHBORS = (4, 8, 16, 32, 64, 128)
@@ -26,6 +32,7 @@ NEIGHBORS = (4, 8, 16, 32, 64, 128)
 TEMPERATURES = (*np.exp2(np.arange(-6.0, 3.0, 0.5)), inf)
 PSEUDO_COUNTS = np.exp2(np.arange(-12.0, 4.0))
 MOST_LEFT_OUT = 5_000  # more samples hardly change the choice
+ROUNDING = 1e-12  # 0.9 · 10 is 9
 CHUNK_NUMBERS = 2**22  # numbers in the largest array that a prediction makes
 
 CHECKS = {
@@ -87,6 +94,13 @@ class _SoftNeighbors(BaseEstimator):
         order = np.argsort(distances, axis=1, kind="stable")
         return np.take_along_axis(distances, order, 1), np.take_along_axis(index, order, 1)
 
+    def _left_out(self, rng: Any) -> NDArray[np.intp]:
+        """Return the numbers of the samples that are left out in turn."""
+        n_samples = len(self._samples)
+        if n_samples <= MOST_LEFT_OUT:
+            return np.arange(n_samples)
+        return np.sort(rng.choice(n_samples, MOST_LEFT_OUT, replace=False))
+
     def _choose(
         self, settings: dict[str, Any], make_loss: Callable[..., Callable[..., NDArray]]
     ) -> tuple[int, float, int]:
@@ -101,9 +115,7 @@ class _SoftNeighbors(BaseEstimator):
         candidates = NEIGHBORS if given is None else (given,)
         numbers = sorted({min(k, n_samples) for k in candidates})
         counts = np.minimum(numbers, n_samples - 1)  # all samples but the one left out
-        own = np.arange(n_samples)
-        if n_samples > MOST_LEFT_OUT:
-            own = np.sort(settings["random_state"].choice(n_samples, MOST_LEFT_OUT, replace=False))
+        own = self._left_out(settings["random_state"])
         distances, index = self._nearest(self._samples[own], counts[-1], own)
         loss = make_loss(own, index, counts)
         found = []
@@ -347,6 +359,11 @@ class SoftNeighborsRegressor(RegressorMixin, _SoftNeighbors):
         self._keep_samples(table)
         make_loss = partial(_squared_errors, self._targets)
         self.n_neighbors_, self.temperature_, _ = self._choose(settings, make_loss)
+        own = self._left_out(settings["random_state"])
+        count, self._usual_variance = min(self.n_neighbors_, len(table) - 1), np.zeros(1)
+        means, variances, totals = self._moments(self._samples[own], count, own)
+        self._usual_variance = np.mean(variances, axis=0)
+        self._scores = self._scores_of(self._targets[own], means, self._spreads(variances, totals))
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -364,6 +381,120 @@ class SoftNeighborsRegressor(RegressorMixin, _SoftNeighbors):
 
         sums, totals = self._vote(rows, len(columns), weighted_sums)
         return (sums / totals).reshape(-1, *self._shape)
+
+    def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.float64]:
+        """Return intervals that hold the targets of new samples with a given probability.
+
+        An interval is the prediction ± q s, where s is the spread of the targets of the neighbours,
+        and q is exceeded by few of the training samples, each of which was left out in turn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+        coverage : float, default=0.9
+            The share of new samples whose target is to be inside, on average.
+
+        Returns
+        -------
+        array of shape (n_samples, 2) or (n_samples, n_targets, 2)
+            The lower and the upper ends. Each of several targets has its own intervals.
+
+        Notes
+        -----
+        After an embedding that was learnt with the targets, training samples are predicted better
+        than new ones, and the intervals are too short: call `calibrate_interval` with samples that
+        nothing was learnt from.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tatml import SoftNeighborsRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(size=(600, 1))
+        >>> y = X[:, 0] + X[:, 0] * rng.normal(size=600)  # noise that grows with X
+        >>> model = SoftNeighborsRegressor().fit(X[:300], y[:300])
+        >>> low, high = model.predict_interval(X[300:]).T
+        >>> bool(0.85 < np.mean((low <= y[300:]) & (y[300:] <= high)) < 0.95)
+        True
+        """
+        rows, coverage = self._read(X), check_between("coverage", coverage)
+        n_scores = len(self._scores)
+        rank = ceil((n_scores + 1) * coverage * (1 - ROUNDING))
+        if rank > n_scores:
+            raise ValueError(
+                f"coverage: expected at most {n_scores / (n_scores + 1):.4g} with {n_scores} "
+                f"samples, got {coverage}"
+            )
+        q = np.sort(self._scores, axis=0)[rank - 1]
+        means, variances, totals = self._moments(rows, self.n_neighbors_)
+        reach = q * self._spreads(variances, totals)
+        return np.stack([means - reach, means + reach], axis=-1).reshape(-1, *self._shape, 2)
+
+    def calibrate_interval(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Take held-out samples to find how wide the intervals of `predict_interval` have to be.
+
+        The probability that an interval then holds the target of a new sample is at least the
+        coverage, on average over such held-out samples, whatever the distribution: split conformal
+        prediction. Neither this regressor nor the embedding may have been fitted to the samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The held-out samples.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        table, targets = validate_data(
+            self, X, y, reset=False, dtype=self._samples.dtype, multi_output=True, y_numeric=True
+        )
+        if targets.shape[1:] != self._shape:
+            raise ValueError(
+                f"y: expected shape {(len(table), *self._shape)} as in fit, got {targets.shape}"
+            )
+        means, variances, totals = self._moments(self._center_rows(table), self.n_neighbors_)
+        given = targets.reshape(means.shape).astype(np.float64)
+        self._scores = self._scores_of(given, means, self._spreads(variances, totals))
+        return self
+
+    def _moments(
+        self, rows: Floats, n_neighbors: int, own: NDArray[np.intp] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return means and variances of the neighbours' targets, and sums of the votes (n, 1)."""
+        n_targets = self._targets.shape[1]
+        means, variances = np.empty((2, len(rows), n_targets))
+        totals = np.empty((len(rows), 1))
+        for part in gen_batches(len(rows), _rows_per_chunk(n_neighbors * n_targets)):
+            left_out = None if own is None else own[part]
+            distances, index = self._nearest(rows[part], n_neighbors, left_out)
+            votes, found = _votes(distances, self.temperature_), self._targets[index]
+            totals[part] = votes.sum(axis=1, keepdims=True)
+            means[part] = np.einsum("nk,nkt->nt", votes, found) / totals[part]
+            squares = (found - means[part][:, None]) ** 2
+            variances[part] = np.einsum("nk,nkt->nt", votes, squares) / totals[part]
+        return means, variances, totals
+
+    def _spreads(
+        self, variances: NDArray[np.float64], totals: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return standard deviations of the neighbours' targets; the usual one counts as a vote."""
+        return np.sqrt((totals * variances + self._usual_variance) / (totals + 1))
+
+    def _scores_of(
+        self,
+        targets: NDArray[np.float64],
+        means: NDArray[np.float64],
+        spreads: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Return the errors of predictions in units of the spreads."""
+        errors = np.abs(targets - means)
+        least = np.finfo(float).tiny  # of constant targets
+        return errors / np.maximum(spreads, least)
 
     def __sklearn_tags__(self) -> Tags:
         """Return tags that allow several targets."""
