@@ -145,7 +145,7 @@ class OneHotPart(Part):
         table = scipy.sparse.csr_array(self.encoder.transform(column.values[:, None]))
         is_known = ~column.missing & (table.sum(axis=1) > 0)
         places = np.full(len(is_known), self.most_frequent)
-        places[is_known] = np.ravel(table[is_known].argmax(axis=1))
+        places[is_known] = table[is_known].indices  # one entry per row
         rows, ones = np.arange(len(places)), np.ones(len(places))
         return scipy.sparse.csr_array((ones, (rows, places)), shape=table.shape)
 
