@@ -264,6 +264,28 @@ def test_other_choices_than_clipping_must_be_clearly_better(areas, chosen, monke
         assert_array_equal(others, in_table[left])
 
 
+def test_the_fit_says_that_cells_are_replaced(capsys):
+    TATML(random_state=0, verbose=True).fit(WILD, Y)
+    assert (
+        "Wild cells are replaced by the median, in later samples, too." in capsys.readouterr().out
+    )
+    TATML(random_state=0, verbose=True).fit(X, Y)
+    assert "Wild" not in capsys.readouterr().out
+
+
+def test_neighbours_judge_by_the_first_prior_that_they_choose_from(monkeypatch):
+    seen, area_of_prior = [], cross_fit._area_of_prior
+
+    def area(settings, units, part):
+        seen.append(settings.prior)
+        return area_of_prior(settings, units, part)
+
+    monkeypatch.setattr(cross_fit, "_area_of_prior", area)
+    model = TATMLNeighbors(random_state=0).fit(WILD, Y)
+    assert set(seen) == {"discriminant"}
+    assert hasattr(model, "cell_bounds_")
+
+
 def test_without_held_out_pairs_columns_are_clipped():
     """Two samples of each class are too few to hold some out."""
     rows = [0, 1, 2, 3, 60, 61, 62, 63, 130, 131, 132, 133]

@@ -374,13 +374,7 @@ class SoftNeighborsRegressor(RegressorMixin, _SoftNeighbors):
         X : array-like of shape (n_samples, n_features)
             The samples.
         """
-        rows, columns = self._read(X), self._targets.T
-
-        def weighted_sums(votes: NDArray, index: NDArray) -> NDArray:
-            return np.stack([np.sum(votes * column[index], axis=1) for column in columns], axis=1)
-
-        sums, totals = self._vote(rows, len(columns), weighted_sums)
-        return (sums / totals).reshape(-1, *self._shape)
+        return self._moments(self._read(X), self.n_neighbors_)[0].reshape(-1, *self._shape)
 
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> NDArray[np.float64]:
         """Return intervals that hold the targets of new samples with a given probability.

@@ -15,6 +15,7 @@ from .._learning.cross_fit import merge_identical
 from .._learning.learn import distinct_samples, learn_from_pairs
 from .._learning.samples import KernelLike
 from .._learning.task import LossName, Outliers, Prior
+from .._optim.custom_loss import CustomLoss
 from .._optim.result import warn_unless_converged
 from .._optim.solvers import SolverLike
 from .._validation import generator_of
@@ -55,7 +56,7 @@ class TATMLRegression(LabelEstimator):
         The strength ρ of this pull, relative to the weight of the pairs.
     margin : (float, float), default=(0.5, 2.0)
         (γ_s, γ_d); see `TATML`.
-    loss : {"auto", "squared_hinge", "logistic"}, default="auto"
+    loss : {"auto", "squared_hinge", "logistic"} or CustomLoss, default="auto"
         The loss of a pair: "auto" is "squared_hinge"; see `TATML`.
     prior : str, or list of M arrays of shape (n_m, n_m), default="discriminant"
         The metric that the learnt one stays close to (W0); see `TATML`. For "within" and
@@ -124,7 +125,7 @@ class TATMLRegression(LabelEstimator):
     threshold_prior: float | None = None
     threshold_strength: float = 1.0
     margin: tuple[float, float] = (0.5, 2.0)
-    loss: LossName = "auto"
+    loss: LossName | CustomLoss = "auto"
     prior: Prior = "discriminant"
     kernel: KernelLike = None
     clip_outliers: Outliers = "auto"

@@ -253,24 +253,24 @@ def choose_cells(
     replaced = replace_cells(blocks, bounds)
     if choice == "replace":
         return replaced, bounds
-    clipped, as_given = clip_outliers(blocks, counted, name), hold_out(blocks)
-    of_replaced = hold_out(replaced)
-    areas = [
-        _area_with_cells(settings, hold_out(clipped), as_given) + MORE_AREA,
-        _area_with_cells(settings, as_given, as_given),
-        _area_with_cells(settings, of_replaced, of_replaced),
-    ]
-    best = int(np.argmax(areas))
-    return (clipped, blocks, replaced)[best], bounds if best == 2 else None
-
-
-def _area_with_cells(
-    settings: Settings, known: Sequence[HeldOutPairs], new: Sequence[HeldOutPairs]
-) -> float:
-    """Return the mean area of the prior of known samples, for the held-out pairs of other parts."""
-    both = zip(known, new, strict=True)
-    parts = [replace(one, others=other.others) for one, other in both]
-    return float(np.mean([_area_of_prior(settings, "columns", part) for part in parts] or [0.0]))
+    clipped = clip_outliers(blocks, counted, name)
+    new, areas = [], []
+    for candidate in (blocks, clipped, replaced):
+        parts = hold_out(candidate)
+        if candidate is blocks:
+            new = [part.others for part in parts]
+        elif candidate is clipped:
+            both = zip(parts, new, strict=True)
+            parts = [replace(part, others=others) for part, others in both]
+        areas.append(
+            np.mean([_area_of_prior(settings, "columns", part) for part in parts] or [0.0])
+        )
+    kept, of_clipped, of_replaced = areas
+    if of_replaced > max(kept, of_clipped + MORE_AREA):
+        if settings.verbose:
+            print("Wild cells are replaced by the median, in later samples, too.", flush=True)
+        return replaced, bounds
+    return (blocks if kept > of_clipped + MORE_AREA else clipped), None
 
 
 HoldOut = Callable[[KernelSettings | None], list[HeldOutPairs]]

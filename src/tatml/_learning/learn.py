@@ -522,7 +522,9 @@ def learn_from_neighbors(
     kernel = read_kernel(settings.kernel, samples.blocks)
     blocks = to_learn(samples.blocks, settings)
     samples, folds = replace(samples, blocks=blocks), folds_of(samples, settings)
-    given, cells = without_outliers(samples, folds, settings)
+    is_open = isinstance(settings.prior, str) and settings.prior == "best"
+    judged = replace(settings, prior=CANDIDATES[0]) if is_open else settings
+    given, cells = without_outliers(samples, folds, judged)
     samples, within, kernel_map = map_labelled(given, kernel, settings)
     blocks, pairs = samples.blocks, draw_random(samples, settings, "random")
     small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
