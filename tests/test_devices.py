@@ -84,7 +84,14 @@ LEARNERS = {
     ),
     "within": (TATML(random_state=0, prior="within"), lambda place: (place(X), Y)),
     "covariance": (TATML(random_state=0, prior="covariance"), lambda place: (place(X), Y)),
-    "clipped": (TATML(random_state=0), lambda place: (place(WITH_OUTLIERS), Y)),
+    "clipped": (
+        TATML(clip_outliers=True, random_state=0),
+        lambda place: (place(WITH_OUTLIERS), Y),
+    ),
+    "replaced": (
+        TATML(clip_outliers="replace", random_state=0),
+        lambda place: (place(WITH_OUTLIERS), Y),
+    ),
     "neighbours in units": (
         TATML(random_state=0, pairs="neighbors", prior="auto"),
         lambda place: (place(X), Y),
@@ -108,7 +115,7 @@ LEARNERS = {
 }
 
 
-PRIORS_ONLY = ("polynomial kernel", "within", "covariance", "clipped")
+PRIORS_ONLY = ("polynomial kernel", "within", "covariance", "clipped", "replaced")
 ALL_ON_DEVICE = sorted(set(LEARNERS) - {"ITML", "Maz", "neighbours in units", "search"})
 
 

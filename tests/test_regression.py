@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from benchmark_helpers import import_benchmark
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit, xlogy
 from scipy.stats import rankdata
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.linear_model import LinearRegression
@@ -21,6 +22,7 @@ from tatml._estimators.inputs import class_labels, target_ranks
 from tatml._learning.cross_fit import hold_out_pairs
 from tatml._learning.prepare import prior_from_samples
 from tatml._learning.priors import within_classes
+from tatml.losses import CustomLoss
 
 N = 80
 RNG = np.random.default_rng(0)
@@ -357,3 +359,28 @@ def test_the_confirming_half_of_the_study_needs_an_issue(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         study.main()
     assert "--half confirming: expected --issue N" in capsys.readouterr().err
+
+
+def test_a_loss_of_ones_own_is_taken():
+    class Logistic(CustomLoss):
+        def value(self, a):
+            return np.logaddexp(0, a)
+
+        def slope(self, a):
+            return expit(a)
+
+        def curvature(self, a):
+            return expit(a) * expit(-a)
+
+        def conjugate(self, slope):
+            return xlogy(slope, slope) + xlogy(1 - slope, 1 - slope)
+
+    X, y = load_diabetes(return_X_y=True)
+    own, built_in = (
+        TATMLRegression(loss=loss, random_state=0, tol=1e-9).fit(X, y)
+        for loss in (Logistic(), "logistic")
+    )
+    assert_allclose(
+        own.pair_distance(own.pairs_, X), built_in.pair_distance(own.pairs_, X), rtol=1e-6
+    )
+    assert own.b0_ == pytest.approx(built_in.b0_, rel=1e-6)
