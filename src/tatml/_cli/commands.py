@@ -18,11 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.metrics import r2_score
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from .._data.atomic_files import write_arrays
-from .._data.sampling import draw_random_pairs
+from .._data.sampling import draw_random_pairs, draw_ranked_pairs
 from .._estimators.fitted_state import MEAN
+from .._estimators.inputs import target_ranks
+from .._estimators.tatml_regression import TATMLRegression
 from .._messages import suggestion
 from .._optim.solvers import as_solver
 from .._warnings import warn_user
@@ -76,6 +79,7 @@ def fit(options: Namespace) -> None:
       tatml fit wine.csv --target cultivar --out wine.skops
       tatml fit wine.csv --out wine.skops --C 100 --set prior=within
       tatml fit scans.npz --estimator TATMLCV --set "param_grid={'C': [10, 100]}" --out scans.skops
+      tatml fit houses.csv --target price --estimator TATMLRegression --out houses.skops
       tatml fit faces.csv --pairs known.csv --out faces.skops
     """
     out = output_path(options.out, options.force, (EXTENSION,))
@@ -97,7 +101,7 @@ def fit(options: Namespace) -> None:
     if options.json:
         print(json_text(facts))
         return
-    print(f"{facts['estimator']} learnt from {_data_text(data)}")
+    print(f"{facts['estimator']} learnt from {_data_text(data, estimator)}")
     print_rows(_fit_rows(facts))
     print(f"Saved to {out}: {', '.join(model.metadata['holds'])}")
     print(f"{_kept_text(facts['reveals'])} Next: {_next_command(out, data, estimator)}")
@@ -124,7 +128,7 @@ def evaluate(options: Namespace) -> None:
     }
     if options.train is not None:
         facts["knn"] = measure_neighbours(model, data, options)
-    pairs = evaluation_pairs(data, options.random_state)
+    pairs = evaluation_pairs(data, options.random_state, model.estimator)
     groups = None if data.X is None else data.groups  # the unit of dependence of index pairs
     with data_errors(data):
         found = report(model.estimator, *pairs, groups=groups)
@@ -135,7 +139,7 @@ def evaluate(options: Namespace) -> None:
     if options.json:
         print(json_text(facts))
         return
-    print(f"{facts['estimator']} ({options.model}) on {_data_text(data)}")
+    print(f"{facts['estimator']} ({options.model}) on {_data_text(data, model.estimator)}")
     print_rows(evaluation_rows(facts))
     print(format_details(found))
     if out is not None:
@@ -147,7 +151,7 @@ def evaluate(options: Namespace) -> None:
 
 
 def predict(options: Namespace) -> None:
-    """Judge which pairs are similar, or classify samples.
+    """Judge which pairs are similar, or classify samples, or predict their numbers.
 
     examples:
       tatml predict faces.skops faces.csv --pairs questions.csv --out answers.csv
@@ -335,6 +339,11 @@ def _has_distance(estimator: Any) -> bool:
     return not estimator._signed_scores
 
 
+def _learns_numbers(estimator: Any) -> bool:
+    """Return whether targets are numbers, and not classes."""
+    return isinstance(estimator, TATMLRegression)
+
+
 def _compared(estimator: Any) -> str:
     """Return what is compared with the threshold."""
     return "distance" if _has_distance(estimator) else "minus score"
@@ -397,14 +406,15 @@ def _columns(
     return Columns(options.target, options.groups, options.drop, known or {}, guess_target)
 
 
-def _data_text(data: InputData) -> str:
+def _data_text(data: InputData, estimator: Any) -> str:
     """Describe the data in words."""
     text = str(data.path)
     if data.pairs is not None:
         return f"{len(data.pairs)} pairs of {text}"
     text = f"{len(data.X)} samples of {text}"
     column = f" (column {data.target!r})" if data.target else ""
-    return f"{text}, {len(np.unique(data.y))} classes{column}"
+    what = "numbers" if _learns_numbers(estimator) else "classes"
+    return f"{text}, {len(np.unique(data.y))} {what}{column}"
 
 
 @contextmanager
@@ -462,10 +472,18 @@ def embed_file(estimator: Any, data: InputData) -> NDArray[np.float64]:
         return np.asarray(estimator.transform(data.X))  # a data frame after set_output
 
 
+def _ranks_of(data: InputData, estimator: Any) -> NDArray[np.float64]:
+    """Return the ranks of the targets, or raise an error unless they are numbers."""
+    with data_errors(data):
+        return target_ranks(estimator, data.y, len(data.X))
+
+
 def _training_data(model: Model, options: Namespace) -> InputData:
-    """Return the samples with classes among which the nearest neighbours are found."""
+    """Return the samples with targets among which the nearest neighbours are found."""
     train = read_data(options.train, _columns(options, model.metadata))
     require_labels(train)
+    if _learns_numbers(model.estimator):
+        _ranks_of(train, model.estimator)
     if options.k > len(train.y):
         raise ValueError(
             f"--k: expected at most the {len(train.y)} training samples, got {options.k}"
@@ -473,29 +491,31 @@ def _training_data(model: Model, options: Namespace) -> InputData:
     return train
 
 
-def fit_neighbours(model: Model, train: InputData, k: int) -> KNeighborsClassifier:
-    """Return a classifier by the nearest training samples in the learnt distance."""
-    return KNeighborsClassifier(k).fit(embed_file(model.estimator, train), train.y)
+def fit_neighbours(
+    model: Model, train: InputData, k: int
+) -> KNeighborsClassifier | KNeighborsRegressor:
+    """Return what predicts by the nearest training samples in the learnt distance."""
+    make = KNeighborsRegressor if _learns_numbers(model.estimator) else KNeighborsClassifier
+    return make(k).fit(embed_file(model.estimator, train), train.y)
 
 
 def measure_neighbours(model: Model, test: InputData, options: Namespace) -> dict[str, Any]:
-    """Return the accuracy of the nearest training samples, with a 95 % interval."""
+    """Return the accuracy of the nearest training samples, with a 95 % interval; R² of numbers."""
     train = _training_data(model, options)
     require_labels(test)
+    counts = {"k": options.k, "n_train": len(train.y), "n_test": len(test.y)}
+    if _learns_numbers(model.estimator):
+        _ranks_of(test, model.estimator)
+        found = fit_neighbours(model, train, options.k).predict(embed_file(model.estimator, test))
+        return counts | {"r2": float(r2_score(test.y, found))}
     if {"U"} < {train.y.dtype.kind, test.y.dtype.kind}:  # words in one file, numbers in the other
         train, test = (replace(data, y=data.y.astype(str)) for data in (train, test))
     knn = fit_neighbours(model, train, options.k)
     _check_comparable(train, test)
     correct = int(np.sum(knn.predict(embed_file(model.estimator, test)) == test.y))
     interval = binomtest(correct, len(test.y)).proportion_ci(method="wilson")
-    return {
-        "k": options.k,
-        "accuracy": correct / len(test.y),
-        "low": float(interval.low),
-        "high": float(interval.high),
-        "n_train": len(train.y),
-        "n_test": len(test.y),
-    }
+    limits = {"low": float(interval.low), "high": float(interval.high)}
+    return counts | {"accuracy": correct / len(test.y)} | limits
 
 
 def _check_comparable(train: InputData, test: InputData) -> None:
@@ -520,16 +540,26 @@ def _check_comparable(train: InputData, test: InputData) -> None:
 
 
 def evaluation_pairs(
-    data: InputData, seed: int
+    data: InputData, seed: int, estimator: Any
 ) -> tuple[NDArray, NDArray[np.intp], InputSamples | None]:
-    """Return the pairs of a file, or draw pairs from its labels; with labels ±1 and samples."""
+    """Return the pairs of a file, or draw pairs from its targets; with labels ±1 and samples.
+
+    Of numbers, they are drawn as those that the estimator has learnt from.
+    """
     if data.pairs is not None:
         return data.pairs, require_pair_labels(data), data.X
     require_labels(data)
-    labels = np.unique(data.y, return_inverse=True)[1]
     groups = None if data.groups is None else np.unique(data.groups, return_inverse=True)[1]
-    with data_errors(data):
-        pairs = draw_random_pairs(labels, groups, random_state=np.random.RandomState(seed))
+    rng = np.random.RandomState(seed)
+    if _learns_numbers(estimator):
+        rule = {name: getattr(estimator, name) for name in ("near", "far", "n_pairs")}
+        ranks = _ranks_of(data, estimator)
+        with data_errors(data):
+            pairs = draw_ranked_pairs(ranks, groups, random_state=rng, **rule)
+    else:
+        labels = np.unique(data.y, return_inverse=True)[1]
+        with data_errors(data):
+            pairs = draw_random_pairs(labels, groups, random_state=rng)
     return pairs.index, np.where(pairs.similar, 1, -1), data.X
 
 
@@ -573,7 +603,10 @@ def evaluation_rows(facts: dict[str, Any]) -> list[TextRow]:
     if "knn" in facts:
         knn = facts["knn"]
         note = f"{knn['n_test']} samples, neighbours among {knn['n_train']}"
-        rows.append(_rate_row(f"{knn['k']}-NN accuracy", knn, knn["accuracy"], note))
+        if "r2" in knn:
+            rows.append((f"{knn['k']}-NN R²", f"{knn['r2']:.4f}", note))
+        else:
+            rows.append(_rate_row(f"{knn['k']}-NN accuracy", knn, knn["accuracy"], note))
     kind = "drawn from the labels" if pairs["drawn"] else "as given"
     rows += [
         ("threshold", format_value(facts["threshold"]), _threshold_note(facts)),

@@ -23,12 +23,8 @@ from ..io import ESTIMATORS as SAVED
 from .commands import evaluate, fit, predict, reproduce, transform
 from .files import is_whole_number, parse_number
 
-# The estimators that the command fits: from labels or pairs, not from tuples or numbers.
-ESTIMATORS = [
-    name
-    for name, make in SAVED.items()
-    if not hasattr(make, "_tuple_size") and name != "TATMLRegression"
-]
+# The estimators that the command fits: from labels, numbers or pairs, not from tuples.
+ESTIMATORS = [name for name, make in SAVED.items() if not hasattr(make, "_tuple_size")]
 EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, AttributeError, MemoryError)
 UNEXPECTED = " (unexpected: --traceback shows where it was raised)"
 LARGEST_COUNT = 1_000_000  # the limit of options that count processes, neighbours or repeats
@@ -161,14 +157,14 @@ COUNT = _whole_number(1, LARGEST_COUNT)
 MODEL = _argument("model", "file that tatml fit has saved", metavar="MODEL")
 DATA = _argument("data", "samples or pairs, .csv or .npz, as for fit", metavar="DATA")
 NEIGHBOURS = (
-    _argument("--train", "samples with classes, for nearest neighbours", metavar="TRAIN"),
+    _argument("--train", "samples with targets, for nearest neighbours", metavar="TRAIN"),
     _argument("--k", "number of neighbours (default: 3)", type=COUNT, default=3),
 )
 PAIRS = _argument("--pairs", "CSV file of index pairs into the samples of DATA", metavar="PAIRS")
 GROUPS = "column of groups; samples of one group form no pair"
 DROPPED = "column to leave out; may be repeated"
 COLUMNS = (
-    _argument("--target", "column of the classes", metavar="COLUMN"),
+    _argument("--target", "column of the classes, or of numbers as targets", metavar="COLUMN"),
     _argument("--groups", GROUPS, metavar="COLUMN"),
     _argument("--drop", DROPPED, action="append", default=[], metavar="COLUMN"),
 )
