@@ -13,6 +13,7 @@ from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 from sklearn.neighbors import KNeighborsRegressor
 
 from tatml import TATMLRegression
+from tatml._data.sampling import draw_ranked_pairs
 
 pytest.importorskip("skops")
 
@@ -70,15 +71,12 @@ def test_evaluate_measures_predictions_and_pairs_of_ranks(files, fitted, capsys)
     assert facts["knn"]["r2"] == pytest.approx(
         r2_score(Y[TEST], knn.predict(fitted.transform(X[TEST])))
     )
-    index = np.array(np.triu_indices(120, 1)).T
-    differ = np.abs(np.subtract(*rankdata(Y[TEST])[index].T)) / 120
-    used = (differ < 0.2) | (differ > 0.4)
-    index, similar = index[used], differ[used] < 0.2
-    distances = fitted.pair_distance(index, X[TEST])
-    assert facts["pairs"]["n_similar"] == 150
-    assert facts["pairs"]["auc"] == pytest.approx(roc_auc_score(similar, -distances), abs=0.08)
-    right = balanced_accuracy_score(similar, distances < fitted.threshold_)
-    assert facts["pairs"]["balanced_accuracy"]["value"] == pytest.approx(right, abs=0.08)
+    rule = {"near": 0.2, "far": 0.4, "n_pairs": 300, "random_state": np.random.RandomState(0)}
+    pairs = draw_ranked_pairs(rankdata(Y[TEST])[:, None], **rule)
+    distances = fitted.pair_distance(pairs.index, X[TEST])
+    assert facts["pairs"]["auc"] == pytest.approx(roc_auc_score(pairs.similar, -distances))
+    right = balanced_accuracy_score(pairs.similar, distances < fitted.threshold_)
+    assert facts["pairs"]["balanced_accuracy"]["value"] == pytest.approx(right)
     assert run("evaluate", model, test, "--train", train) == 0
     printed = capsys.readouterr().out
     assert f"120 samples of {test}, {len(np.unique(Y[TEST]))} numbers (column 'prog" in printed
