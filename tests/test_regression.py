@@ -346,6 +346,26 @@ def test_the_study_judges_on_samples_that_are_not_learnt_from():
     assert_array_equal(found.components_, TATML(random_state=0).fit(samples, labels).components_)
 
 
+def test_the_comparisons_of_the_study_are_drawn_by_distance_and_rank():
+    study, ranks = import_benchmark("regression_study"), rankdata(Z) / N
+    model = study.Comparisons(near=0.3, far=0.2, gap=0.1, k=4, rounds=1).fit(X, Z)
+    space = model.prior_.transform(X) / model.unit_
+    triplets, weights = model.draw(space, ranks)
+    a, b, c = triplets.T
+    near, far = np.abs(ranks[a] - ranks[b]), np.abs(ranks[a] - ranks[c])
+    assert np.all(far > np.maximum(0.2, near + 0.1))
+    assert_allclose(weights, far - near)
+    distances = np.linalg.norm(space - space[5], axis=1)
+    targets = [row for row in np.argsort(distances) if 0 < abs(ranks[row] - ranks[5]) < 0.3][:4]
+    assert set(b[a == 5]) == set(targets)
+
+    def loss(Q):
+        squared = [np.sum((Q[a] - Q[other]) ** 2, axis=1) for other in (b, c)]
+        return weights @ np.maximum(0, 1 + squared[0] - squared[1]) ** 2
+
+    assert loss(model.transform(X)) < 0.9 * loss(space)  # less than that of the prior
+
+
 def test_the_confirming_half_of_the_study_needs_an_issue(capsys, monkeypatch):
     study = import_benchmark("regression_study")
     monkeypatch.setattr("sys.argv", ["regression_study.py", "--half", "confirming"])
