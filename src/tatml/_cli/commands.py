@@ -341,7 +341,7 @@ def _has_distance(estimator: Any) -> bool:
 
 def _learns_numbers(estimator: Any) -> bool:
     """Return whether targets are numbers, and not classes."""
-    return isinstance(estimator, TATMLRegression)
+    return type(estimator) is TATMLRegression
 
 
 def _compared(estimator: Any) -> str:
