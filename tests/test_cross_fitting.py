@@ -37,11 +37,17 @@ STEP = FACTORS[1] / FACTORS[0]
 # The area under the ROC curve
 
 
-@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=40))
-def test_the_area_is_that_of_scikit_learn_with_ties_too(rows):
-    distances, similar = np.array([r[0] for r in rows], float), np.array([r[1] for r in rows])
+ROW = st.tuples(st.integers(0, 6), st.booleans(), st.integers(1, 4))
+
+
+@given(st.lists(ROW, min_size=2, max_size=40), st.booleans())
+def test_the_area_is_that_of_scikit_learn_with_ties_and_weights(rows, weighted):
+    distances, similar, weights = (np.array(column) for column in zip(*rows, strict=True))
     if 0 < similar.sum() < len(similar):
-        assert_allclose(area_under_roc(distances, similar), roc_auc_score(similar, -distances))
+        weights = weights.astype(float) if weighted else None
+        pairs = Pairs(np.zeros((len(rows), 2), np.intp), similar, weights)
+        expected = roc_auc_score(similar, -distances, sample_weight=weights)
+        assert_allclose(area_under_roc(distances, pairs), expected)
 
 
 # The factor of the threshold

@@ -46,14 +46,14 @@ FEW = {"n_pairs_per_class": 20, "random_state": 0}
 # scikit-learn's own checks
 
 CHECKED = [
-    TATML(n_pairs_per_class=20),
-    TATML(**PAPER),
-    TATML(n_pairs_per_class=20, prior="within", pairs="neighbors", n_components=1),
-    Maz(threshold="search", thresholds=(1.0,), cv=2, n_pairs_per_class=4),
+    TATML(),
+    TATML(**PAPER | {"n_pairs_per_class": 2000}),
+    TATML(prior="within", pairs="neighbors", n_components=1),
+    Maz(threshold="search", thresholds=(1.0,), cv=2),
     Euclidean(),
-    TATMLNeighbors(n_pairs_per_class=20, max_rounds=2),
-    TATMLRegression(n_pairs=40),
-    TATMLCV(TATML(n_pairs_per_class=20, midpoint=True), {"C": [10.0]}, cv=2, k=1),
+    TATMLNeighbors(max_rounds=2),
+    TATMLRegression(),
+    TATMLCV(TATML(midpoint=True), {"C": [10.0]}, cv=2, k=1),
 ]
 
 
@@ -336,7 +336,7 @@ def test_what_is_not_metadata_is_not_routed():
     assert set(requests.score.requests) == {"sample_weight"}
     assert set(requests.predict.requests) == set()
     assert set(PairThreshold().get_metadata_routing().fit.requests) == {"sample_weight"}
-    assert set(TATML().get_metadata_routing().fit.requests) == {"groups"}
+    assert set(TATML().get_metadata_routing().fit.requests) == {"groups", "sample_weight"}
 
 
 @pytest.mark.parametrize("make", [TATML, Maz, Euclidean])

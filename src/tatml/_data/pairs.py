@@ -181,19 +181,24 @@ def as_similar(similar: ArrayLike, n_pairs: int) -> NDArray[np.bool_]:
     return np.ascontiguousarray(flags)
 
 
-def as_weights(weights: ArrayLike, n_pairs: int, name: str = "weights") -> NDArray[np.float64]:
-    """Convert to one finite, non-negative weight per pair; raise if all are zero."""
-    values = as_some_weights(weights, n_pairs, name)
+def as_weights(
+    weights: ArrayLike, n_pairs: int, name: str = "weights", *, of: str = "pair"
+) -> NDArray[np.float64]:
+    """Convert to one finite, non-negative weight per pair; raise if all are zero.
+
+    `of` names what has a weight in messages.
+    """
+    values = as_some_weights(weights, n_pairs, name, of=of)
     if not values.any():
         raise ValueError(f"{name}: expected at least one positive weight, got zeros only")
     return values
 
 
 def as_sample_weight(
-    weights: ArrayLike, n_pairs: int, name: str = "sample_weight"
+    weights: ArrayLike, n_pairs: int, name: str = "sample_weight", *, of: str = "pair"
 ) -> NDArray[np.float64]:
     """Convert the weights of an estimator, whose sums and shares must be finite."""
-    values = as_weights(weights, n_pairs, name)
+    values = as_weights(weights, n_pairs, name, of=of)
     largest = float(values.max())
     if not 1 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
         raise ValueError(
@@ -204,13 +209,13 @@ def as_sample_weight(
 
 
 def as_some_weights(
-    weights: ArrayLike, n_pairs: int, name: str = "weights", offset: int = 0
+    weights: ArrayLike, n_pairs: int, name: str = "weights", offset: int = 0, *, of: str = "pair"
 ) -> NDArray[np.float64]:
     """Convert the weights of a part of the pairs, which may all be zero."""
     values = _to_array(weights, name)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"{name}: expected real numbers, got dtype {values.dtype}")
-    _check_one_per_pair(values, n_pairs, name)
+    _check_one_per_pair(values, n_pairs, name, of)
     with np.errstate(over="ignore"):  # Overflow gives infinity, which is refused below.
         values = np.ascontiguousarray(values, dtype=np.float64)
     wrong = ~(np.isfinite(values) & (values >= 0))
@@ -227,10 +232,10 @@ def _to_array(values: Any, name: str) -> np.ndarray:
     return read_array(values, name) if foreign_kind(values) is None else to_numpy(values)
 
 
-def _check_one_per_pair(values: np.ndarray, n_pairs: int, name: str) -> None:
+def _check_one_per_pair(values: np.ndarray, n_pairs: int, name: str, of: str = "pair") -> None:
     if values.shape != (n_pairs,):
         raise ValueError(
-            f"{name}: expected shape ({n_pairs},), one for each pair, got shape {values.shape}"
+            f"{name}: expected shape ({n_pairs},), one for each {of}, got shape {values.shape}"
         )
 
 

@@ -141,6 +141,7 @@ def draw_ranked_pairs(
     ranks: NDArray[np.float64],
     groups: Indices | None = None,
     *,
+    total: float,
     near: float,
     far: float,
     n_pairs: int,
@@ -152,9 +153,11 @@ def draw_ranked_pairs(
     ----------
     ranks : array of shape (n_samples, n_targets)
         The ranks of the samples by each target, from 1. Two samples differ by the root mean square,
-        over the targets, of the differences of their ranks, divided by the number of samples.
+        over the targets, of the differences of their ranks, divided by `total`.
     groups : integer array of shape (n_samples,) or None
         The group of each sample.
+    total : float
+        The number of samples, or their total weight.
     near, far : float
         Pairs that differ by less than `near` are similar, those that differ by more than `far`
         dissimilar. The others are not drawn.
@@ -166,14 +169,15 @@ def draw_ranked_pairs(
     Returns
     -------
     Pairs
-        Distinct pairs, the similar ones first; both kinds have the same total weight.
+        Distinct pairs, the similar ones first.
 
     Examples
     --------
     >>> import numpy as np
     >>> from tatml._data.sampling import draw_ranked_pairs
     >>> ranks, rng = np.arange(1.0, 101.0)[:, None], np.random.RandomState(0)
-    >>> pairs = draw_ranked_pairs(ranks, near=0.1, far=0.5, n_pairs=10, random_state=rng)
+    >>> limits = {"total": 100, "near": 0.1, "far": 0.5}
+    >>> pairs = draw_ranked_pairs(ranks, **limits, n_pairs=10, random_state=rng)
     >>> bool(np.all(np.abs(pairs.first - pairs.second)[pairs.similar] < 10))
     True
     """
@@ -186,7 +190,7 @@ def draw_ranked_pairs(
     code = random_state.permutation(code)  # second (second − 1)/2 + first, with first < second
     second = ((1 + np.sqrt(1 + 8.0 * code)) / 2).astype(np.intp)
     first = (code - second * (second - 1) // 2).astype(np.intp)
-    difference = np.sqrt(np.mean((ranks[first] - ranks[second]) ** 2, axis=1)) / n_samples
+    difference = np.sqrt(np.mean((ranks[first] - ranks[second]) ** 2, axis=1)) / total
     allowed = True if groups is None else groups[first] != groups[second]
     similar = np.flatnonzero(allowed & (difference < near))[: (n_pairs + 1) // 2]
     dissimilar = np.flatnonzero(allowed & (difference > far))[: n_pairs // 2]
@@ -202,30 +206,29 @@ def draw_ranked_pairs(
             )
     chosen = np.concatenate([similar, dissimilar])
     index = np.asfortranarray(np.stack([first[chosen], second[chosen]], axis=1))
-    return balanced(Pairs(index, np.arange(len(index)) < len(similar)))
+    return Pairs(index, np.arange(len(index)) < len(similar))
 
 
-def slice_ranks(ranks: NDArray[np.float64]) -> Indices:
-    """Return the number of the slice of each sample: nine equal ranges of its rank.
+def slice_ranks(ranks: NDArray[np.float64], total: float) -> Indices:
+    """Return the number of the slice of each sample: nine equal ranges of its rank up to `total`.
 
     With several targets, the samples are divided by three ranges of each. Reversed ranks give the
     same slices.
     """
-    n_samples, n_targets = ranks.shape
-    centred = (ranks - (n_samples + 1) / 2) / n_samples  # from −1/2 to 1/2
-    n_slices = 9 if n_targets == 1 else 3
+    centred = (ranks - (total + 1) / 2) / total  # from −1/2 to 1/2
+    n_slices = 9 if ranks.shape[1] == 1 else 3
     cells = np.sign(centred) * np.floor(np.abs(centred) * n_slices + 0.5)
     return np.unique(cells, axis=0, return_inverse=True)[1].ravel()
 
 
 def balanced(pairs: Pairs) -> Pairs:
-    """Weight pairs so that similar and dissimilar ones have the same total weight."""
-    n_similar = int(pairs.similar.sum())
-    n_dissimilar = len(pairs) - n_similar
-    if n_similar == n_dissimilar:
+    """Scale the weights of pairs so that both kinds have the same total weight."""
+    given = np.ones(len(pairs)) if pairs.weights is None else pairs.weights
+    of_similar, of_others = (float(given[kind].sum()) for kind in (pairs.similar, ~pairs.similar))
+    if of_similar == of_others:
         return pairs
-    weights = np.where(pairs.similar, 0.5 / n_similar, 0.5 / n_dissimilar) * len(pairs)
-    return Pairs(pairs.index, pairs.similar, weights)
+    factors = np.where(pairs.similar, 0.5 / of_similar, 0.5 / of_others) * (of_similar + of_others)
+    return Pairs(pairs.index, pairs.similar, factors * given)
 
 
 def _as_pairs(similar: Indices, dissimilar: Indices, groups: Indices | None) -> Pairs:

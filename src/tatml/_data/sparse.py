@@ -99,18 +99,19 @@ class SparseBlock:
         """Return the mean of each column."""
         return np.asarray(self.table.sum(axis=0)).ravel() / len(self)
 
-    def variances(self) -> Doubles:
-        """Return the variance of each column."""
-        return self.variances_within(np.zeros(len(self), dtype=np.intp))
+    def variances(self, weights: Doubles | None = None) -> Doubles:
+        """Return the variance of each column, with weights of the samples that have the mean 1."""
+        return self.variances_within(np.zeros(len(self), dtype=np.intp), weights)
 
-    def variances_within(self, labels: Indices) -> Doubles:
+    def variances_within(self, labels: Indices, weights: Doubles | None = None) -> Doubles:
         """Return the mean squared deviation of each column from the mean of its class."""
         n, table = self.shape[1], self._by_column
         cells, cell = np.unique(labels[table.indices] * n + self._columns, return_inverse=True)
-        size = np.bincount(labels)[cells // n]
-        mean = np.bincount(cell, table.data, minlength=len(cells)) / size
-        squares = np.bincount(cell, (table.data - mean[cell]) ** 2, minlength=len(cells))
-        squares += (size - np.bincount(cell, minlength=len(cells))) * mean**2  # of the zeros
+        size, n_cells = np.bincount(labels, weights)[cells // n], len(cells)
+        share = np.ones(table.nnz) if weights is None else weights[table.indices]
+        mean = np.bincount(cell, share * table.data, minlength=n_cells) / size
+        squares = np.bincount(cell, share * (table.data - mean[cell]) ** 2, minlength=n_cells)
+        squares += (size - np.bincount(cell, share, minlength=n_cells)) * mean**2  # of the zeros
         return np.bincount(cells % n, squares, minlength=n) / len(self)
 
     def mean_squared_differences(self, first: Indices, second: Indices, share: Doubles) -> Doubles:

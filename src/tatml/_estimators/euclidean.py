@@ -75,6 +75,7 @@ class Euclidean(LabelEstimator):
         X: Blocks | ArrayLike,
         y: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn the threshold if labels are given.
 
@@ -86,6 +87,9 @@ class Euclidean(LabelEstimator):
             Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
             Group labels. No pair is drawn from within a group.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples; a pair has the product of both. Only their ratios matter, and a
+            weight of 2 is the same as a second copy of the sample: see `TATML`.
 
         Returns
         -------
@@ -94,9 +98,13 @@ class Euclidean(LabelEstimator):
         with self._fitting():
             self._forget("pairs_", "similar_", "pair_weights_")
             settings = self._settings(checked(self))
-            samples = None if y is None else self._read_labelled(X, y, groups)
-            blocks = self._read_samples(X) if samples is None else samples.blocks
-            self._publish(euclidean_metric(blocks, samples, settings))
+            if y is None:
+                blocks = self._read_samples(X)
+                weights = self._read_weights(sample_weight, len(blocks))
+                self._publish(euclidean_metric(blocks, None, settings, weights))
+            else:
+                samples = self._read_labelled(X, y, groups, sample_weight)
+                self._publish(euclidean_metric(samples.blocks, samples, settings))
         return self
 
     def __sklearn_tags__(self) -> Any:

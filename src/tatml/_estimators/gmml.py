@@ -79,7 +79,13 @@ class GMML(LabelEstimator):
     margin: tuple[float, float] = (0.5, 2.0)
     random_state: Any = None
 
-    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Blocks | ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Compute the metric, and learn the threshold.
 
         Parameters
@@ -90,6 +96,9 @@ class GMML(LabelEstimator):
             Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
             Group labels. No pair is drawn from within a group.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples; a pair has the product of both. Only their ratios matter, and a
+            weight of 2 is the same as a second copy of the sample: see `TATML`.
 
         Returns
         -------
@@ -98,6 +107,6 @@ class GMML(LabelEstimator):
         with self._fitting():
             parameters = checked(self)
             settings = self._settings(parameters)
-            samples = self._read_labelled(X, y, groups)
+            samples = self._read_labelled(X, y, groups, sample_weight)
             self._publish(learn_geometric_mean(samples, settings, parameters))
         return self

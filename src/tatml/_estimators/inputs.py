@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, validate_data
 
-from .._array import Array, foreign_kind, namespace, on_gpu
+from .._array import Array, Doubles, foreign_kind, namespace, on_gpu
 from .._data.arrays import (
     as_real_array,
     check_given,
@@ -97,10 +97,13 @@ def _warn_of_numbers(classes: NDArray, labels: NDArray[np.intp]) -> None:
         )
 
 
-def target_ranks(estimator: BaseEstimator, y: Any, n_samples: int) -> NDArray[np.float64]:
+def target_ranks(
+    estimator: BaseEstimator, y: Any, n_samples: int, weights: Doubles | None = None
+) -> NDArray[np.float64]:
     """Return the ranks of the samples by each target, from 1, of shape (n_samples, n_targets).
 
-    Equal targets have the mean of their ranks. Ordered categories of pandas have an order, too.
+    Equal targets have the mean of their ranks. Ordered categories of pandas have an order, too. A
+    sample of weight 2 moves the ranks as two samples do.
     """
     if y is None:
         raise ValueError(
@@ -122,7 +125,16 @@ def target_ranks(estimator: BaseEstimator, y: Any, n_samples: int) -> NDArray[np
         raise ValueError(
             f"y: expected finite numbers, got {value} for sample {row} (Input y contains {what})"
         )
-    return rankdata(table, axis=0)
+    if weights is None:
+        return rankdata(table, axis=0)
+    return np.column_stack([_weighted_ranks(column, weights) for column in table.T])
+
+
+def _weighted_ranks(values: NDArray[np.floating], weights: Doubles) -> Doubles:
+    """Return the weight below each value, and half of one more than the weight at it."""
+    number = np.unique(values, return_inverse=True)[1]
+    at = np.bincount(number, weights)
+    return (np.cumsum(at) - at + (at + 1) / 2)[number]
 
 
 def _numbers_of(y: Any) -> NDArray[np.floating]:

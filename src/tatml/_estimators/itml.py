@@ -99,7 +99,13 @@ class ITML(LabelEstimator):
     random_state: Any = None
     verbose: bool = False
 
-    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Blocks | ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn the metric, and afterwards the threshold.
 
         Parameters
@@ -110,6 +116,9 @@ class ITML(LabelEstimator):
             Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
             Group labels. No pair is drawn from within a group.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples; a pair has the product of both. A weight of 2 is the same as a
+            second copy of the sample: see `TATML`.
 
         Returns
         -------
@@ -118,7 +127,7 @@ class ITML(LabelEstimator):
         with self._fitting():
             parameters = checked(self)
             settings = self._settings(parameters, X, names=("gamma", "bounds"))
-            samples = self._read_labelled(X, y, groups)
+            samples = self._read_labelled(X, y, groups, sample_weight)
             metric, self.bounds_ = learn_from_bounds(samples, settings, parameters)
             self._publish(metric)
         warn_unless_converged(self.result_)

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from .._array import to_numpy
 from .._data.blocks import Blocks
 from .._data.sampling import Strategy
-from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, make_folds
-from .._learning.learn import learn_from_labels
+from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, counted, make_folds
+from .._learning.learn import in_given_rows, learn_from_labels
 from .._learning.path import predict_knn
 from .._learning.samples import KernelLike
 from .._learning.task import Prior, Settings
@@ -107,7 +107,13 @@ class Maz(LabelEstimator):
     random_state: Any = None
     verbose: bool = False
 
-    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Blocks | ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Choose the threshold if it is to be searched, and learn the metric.
 
         Parameters
@@ -118,6 +124,9 @@ class Maz(LabelEstimator):
             Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
             Group labels. No pair is drawn from within a group.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples; a pair has the product of both. Only their ratios matter, and a
+            weight of 2 is the same as a second copy of the sample: see `TATML`.
 
         Returns
         -------
@@ -127,11 +136,12 @@ class Maz(LabelEstimator):
             self._forget("search_scores_")
             parameters = checked(self)
             settings = self._settings(parameters, X, clip_outliers=False, names=("C", "threshold"))
-            samples = self._read_labelled(X, y, groups)
+            samples = self._read_labelled(X, y, groups, sample_weight)
+            samples, rows = counted(samples, parameters.cv)
             if settings.threshold == "search":
                 self.search_scores_ = self._search(samples, settings, parameters)
                 settings = replace(settings, threshold=best_of(self.search_scores_))
-            self._publish(learn_from_labels(samples, settings))
+            self._publish(in_given_rows(learn_from_labels(samples, settings), rows))
         warn_unless_converged(self.result_)
         return self
 
@@ -181,4 +191,4 @@ def _score_fold(settings: Settings, k: int, samples: LabelledSamples, fold: Fold
         metric = learn_from_labels(known.renumbered(), settings)
         rows, queries = (metric.embed(part.blocks) for part in (known, held_out))
     found = predict_knn(to_numpy(rows), known.labels, to_numpy(queries), k)
-    return float(np.mean(found == held_out.labels))
+    return float(np.average(found == held_out.labels, weights=held_out.weights))

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._array import Doubles, Indices, asarray
 from .._data.arrays import as_real_array, group_labels, read_groups
 from .._data.blocks import Blocks
-from .._data.pairs import Pairs, as_index
+from .._data.pairs import Pairs, as_index, as_sample_weight
 from .._data.sparse import SparseBlock
 from .._learning.enrolment import enrolled_scores
 from .._learning.labelled import LabelledSamples
@@ -533,11 +533,28 @@ for _name in ("fit_transform", "get_feature_names_out"):
 class LabelEstimator(MetricEstimator):
     """Base class of metrics that are learnt from samples with class labels."""
 
-    def _read_labelled(self, X: Any, y: Any, groups: Any) -> LabelledSamples:
-        """Read the samples of a fit with the numbers of their classes and groups."""
+    def _read_labelled(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> LabelledSamples:
+        """Read the samples of a fit with the numbers of their classes and groups, and weights."""
         blocks = self._read_samples(X, y, min_samples=2)
         _, labels = class_labels(self, y, len(blocks))
-        return LabelledSamples(blocks, labels, group_labels(groups, len(blocks)))
+        weights = self._read_weights(sample_weight, len(blocks))
+        if weights is not None and len(np.unique(labels[weights > 0])) < 2:
+            raise ValueError(
+                "sample_weight: expected positive weights in at least two classes, got them in one"
+            )
+        return LabelledSamples(blocks, labels, group_labels(groups, len(blocks)), weights)
+
+    def _read_weights(self, sample_weight: Any, n_samples: int) -> Doubles | None:
+        """Return the weights of samples; None if there are none."""
+        if sample_weight is None:
+            return None
+        weights = as_sample_weight(sample_weight, n_samples, of="sample")
+        if self._has_kernel_values() and not weights.all():
+            raise ValueError(
+                "sample_weight: expected positive weights with a precomputed kernel, got 0 for "
+                f"sample {int(np.argmin(weights))}; leave out its row and its column"
+            )
+        return weights
 
     def __sklearn_tags__(self) -> Any:
         """Return tags that require labels and allow matrices as samples."""

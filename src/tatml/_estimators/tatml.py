@@ -247,6 +247,12 @@ class TATML(LabelEstimator):
     `calibrate_threshold` and `pair_probability`. `search_vectors` is for search. The solver must be
     Newton, and `pairs` not "neighbors".
 
+    Samples with equal features, label and group are one sample with their total weight. So a sample
+    of weight 2 is the same as two copies of it: the prior, the metric and the threshold are equal
+    if all pairs are used, and in expectation if pairs are drawn. No pair is drawn of two copies,
+    and samples of weight 0 are left out. Samples on a GPU are compared only if there are weights,
+    and rows of a kernel matrix never.
+
     ``TATML(**PAPER)`` is the paper's setting: c = 1 for the sum of the losses of the pairs,
     c0 = μ0 = 1, W0 = I, and 10 pairs per class. The paper chooses c from {0.01, 0.1, 1, 10} by
     cross-validation: ``TATML(**PAPER | {"C": 0.1})``.
@@ -304,7 +310,13 @@ class TATML(LabelEstimator):
     random_state: Any = None
     verbose: bool = False
 
-    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Blocks | ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn the metric and the threshold.
 
         Parameters
@@ -316,6 +328,9 @@ class TATML(LabelEstimator):
             Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
             Group labels. No pair is drawn from within a group.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples; a pair has the product of both. Only their ratios matter, unless
+            ``reduction="sum"``, and a weight of 2 is the same as a second copy of the sample.
 
         Returns
         -------
@@ -323,6 +338,8 @@ class TATML(LabelEstimator):
         """
         with self._fitting():
             settings = self._settings(checked(self), X, most_listed_pairs=self._most_listed_pairs)
-            self._publish(learn_from_labels(self._read_labelled(X, y, groups), settings))
+            self._publish(
+                learn_from_labels(self._read_labelled(X, y, groups, sample_weight), settings)
+            )
         warn_unless_converged(self.result_)
         return self

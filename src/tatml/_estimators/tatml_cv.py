@@ -17,8 +17,19 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.blocks import Blocks
-from .._learning.labelled import Fold, LabelledSamples, check_fits_folds, folds_of, make_folds
-from .._learning.learn import learn_from_labels, without_outliers
+from .._learning.labelled import (
+    Fold,
+    LabelledSamples,
+    check_fits_folds,
+    counted,
+    folds_of,
+    make_folds,
+)
+from .._learning.learn import (
+    in_given_rows,
+    learn_from_labels,
+    without_outliers,
+)
 from .._learning.path import PathSettings, choose_spaces, score_path
 from .._learning.task import Settings
 from .._messages import shown
@@ -275,7 +286,13 @@ class TATMLCV(LabelEstimator):
         fitted = {name: value for name, value in vars(self).items() if name not in own}
         return TATML(**parameters)._with_fitted(fitted)
 
-    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Blocks | ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Choose the parameters by cross-validation, and fit them to all samples.
 
         Parameters
@@ -287,6 +304,9 @@ class TATMLCV(LabelEstimator):
         groups : array-like of shape (n_samples,), optional
             Group labels. No pair is drawn from within a group, and no group is on both sides of a
             split.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples; a pair has the product of both. Only their ratios matter, and a
+            weight of 2 is the same as a second copy of the sample: see `TATML`.
 
         Returns
         -------
@@ -298,12 +318,13 @@ class TATMLCV(LabelEstimator):
             settings = replace(settings, init=None)
             if self.random_state is not None:
                 settings = replace(settings, random_state=self.random_state)
-            samples = self._read_labelled(X, y, groups)
+            samples = self._read_labelled(X, y, groups, sample_weight)
             candidates = self._candidates(settings, parameters)
+            samples, rows = counted(samples, parameters.cv)
             samples, cells = without_outliers(samples, folds_of(samples, settings), settings)
             best = self._search(samples, candidates, parameters)
             metric = learn_from_labels(samples, replace(best, clip_outliers=False))
-            self._publish(replace(metric, cells=cells))
+            self._publish(in_given_rows(replace(metric, cells=cells), rows))
         warn_unless_converged(self.result_)
         return self
 

@@ -122,7 +122,13 @@ class TATMLNeighbors(LabelEstimator):
     random_state: Any = None
     verbose: bool = False
 
-    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Blocks | ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn the metric and the threshold.
 
         Parameters
@@ -133,6 +139,10 @@ class TATMLNeighbors(LabelEstimator):
             Their class labels; at least two classes.
         groups : array-like of shape (n_samples,), optional
             Group labels. No pair for the threshold is drawn from within a group.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples; a pair or comparison has the product of those of its samples.
+            Only their ratios matter, and a weight of 2 is the same as a second copy of the sample:
+            see `TATML`.
 
         Returns
         -------
@@ -143,7 +153,9 @@ class TATMLNeighbors(LabelEstimator):
             settings = self._settings(
                 parameters, X, margin=PAIR_MARGIN, names=("C", "pair_C", "margin")
             )
-            rounds = learn_from_neighbors(self._read_labelled(X, y, groups), settings, parameters)
+            rounds = learn_from_neighbors(
+                self._read_labelled(X, y, groups, sample_weight), settings, parameters
+            )
             self._publish(rounds.metric)
             self.comparisons_ = rounds.triplets
             self.n_rounds_, self.n_missed_ = rounds.n_rounds, rounds.n_missed

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.arrays import group_labels
 from .._data.blocks import Blocks
-from .._data.sampling import draw_ranked_pairs, slice_ranks
+from .._data.sampling import balanced, draw_ranked_pairs, slice_ranks
 from .._learning.cross_fit import merge_identical
-from .._learning.learn import distinct_samples, learn_from_pairs
+from .._learning.labelled import LabelledSamples, distinct, draw_of_copies
+from .._learning.learn import distinct_samples, in_given_rows, learn_from_pairs
+from .._learning.priors import KnownSamples
 from .._learning.samples import KernelLike
 from .._learning.task import LossName, Outliers, Prior
 from .._optim.custom_loss import CustomLoss
@@ -136,7 +140,13 @@ class TATMLRegression(LabelEstimator):
     random_state: Any = None
     verbose: bool = False
 
-    def fit(self, X: Blocks | ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Blocks | ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn the metric and the threshold.
 
         Parameters
@@ -147,6 +157,9 @@ class TATMLRegression(LabelEstimator):
             Their targets: numbers, or ordered categories of pandas.
         groups : array-like of shape (n_samples,), optional
             Group labels. No pair is drawn from within a group, and groups are held out as a whole.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the samples; a pair has the product of both. Only their ratios matter, and a
+            weight of 2 is the same as a second copy of the sample: see `TATML`.
 
         Returns
         -------
@@ -157,21 +170,31 @@ class TATMLRegression(LabelEstimator):
             names = ("C", "threshold", "threshold_prior", "threshold_strength")
             settings = self._settings(parameters, X, new_classes=True, names=names)
             blocks = self._read_samples(X, y, min_samples=2)
+            weights = self._read_weights(sample_weight, len(blocks))
+            ranks = target_ranks(self, y, len(blocks), weights)
+            total = len(ranks) if weights is None else float(np.sum(weights))
+            labels = np.unique(ranks, axis=0, return_inverse=True)[1].ravel()
             units = group_labels(groups, len(blocks))
-            ranks = target_ranks(self, y, len(blocks))
-            pairs = draw_ranked_pairs(
-                ranks,
-                units,
+            samples, rows = distinct(LabelledSamples(blocks, labels, units, weights), False)
+            ranks = ranks[rows]
+            draw = partial(
+                draw_ranked_pairs,
+                total=total,
                 near=parameters.near,
                 far=parameters.far,
                 n_pairs=parameters.n_pairs,
                 random_state=generator_of(settings.random_state),
             )
-            rows, merged, n_counted = merge_identical(blocks, pairs)
-            known = (slice_ranks(ranks)[rows], None if units is None else units[rows])
-            distinct, cells = distinct_samples(blocks, rows, n_counted, settings, merged, *known)
-            metric = learn_from_pairs(distinct, merged, n_counted, settings, *known)
-            self._publish(replace(metric, pairs=pairs, cells=cells))
+            of_label = ranks[np.unique(samples.labels, return_index=True)[1]]
+            pairs = draw_of_copies(samples, lambda labels, units: draw(of_label[labels], units))
+            pairs = balanced(pairs)
+            used, merged, n_counted = merge_identical(samples.blocks, pairs)
+            known = KnownSamples(slice_ranks(ranks, total), samples.groups, samples.weights)[used]
+            learnt, cells = distinct_samples(
+                samples.blocks, used, n_counted, settings, merged, known
+            )
+            metric = learn_from_pairs(learnt, merged, n_counted, settings, known)
+            self._publish(in_given_rows(replace(metric, pairs=pairs, cells=cells), rows))
         warn_unless_converged(self.result_)
         return self
 

@@ -16,11 +16,18 @@ from .._data.sampling import balanced
 from .._optim.losses import BurgLoss
 from .._optim.problem import build_pair_sums
 from .._optim.solvers import Dykstra, Newton
-from .labelled import LabelledSamples, draw_some
-from .learn import learn_threshold, map_labelled, metric_of, solve
+from .labelled import LabelledSamples, distinct, draw_some
+from .learn import (
+    distinct_labelled,
+    in_given_rows,
+    learn_threshold,
+    map_labelled,
+    metric_of,
+    solve,
+)
 from .metric import Metric, components_of, means_of, warn_if_one_sided
 from .prepare import prepare
-from .priors import make_prior, within_classes
+from .priors import make_prior, pair_weights, within_classes
 from .samples import read_kernel
 from .task import Settings, Task
 
@@ -35,15 +42,28 @@ def with_threshold(metric: Metric, mapped: Blocks, pairs: Pairs, settings: Setti
     return replace(metric, threshold_factor=None, pairs=judged)
 
 
-def euclidean_metric(blocks: Blocks, samples: LabelledSamples | None, settings: Settings) -> Metric:
-    """Return the Euclidean metric; its threshold is learnt if the samples have labels."""
+def euclidean_metric(
+    blocks: Blocks,
+    samples: LabelledSamples | None,
+    settings: Settings,
+    weights: Doubles | None = None,
+) -> Metric:
+    """Return the Euclidean metric; its threshold is learnt if the samples have labels.
+
+    The `weights` are those of samples without labels.
+    """
+    given = None
+    if samples is not None:
+        samples, given = distinct(samples)
+        blocks, weights = samples.blocks, samples.weights
     identity = [np.eye(n) for n, _ in blocks.block_shapes]
-    factors = components_of(identity, blocks, settings.n_components)
+    weights = None if weights is None else weights / np.mean(weights)
+    factors = components_of(identity, blocks, settings.n_components, weights)
     metric = Metric(factors, center=means_of(blocks))
     if samples is None:
         return metric
     pairs = draw_some(samples, settings, settings.pairs)
-    return with_threshold(metric, blocks, pairs, settings)
+    return in_given_rows(with_threshold(metric, blocks, pairs, settings), given)
 
 
 # ITML
@@ -56,32 +76,41 @@ def learn_from_bounds(
 
     `rule` holds the checked parameters of `ITML`.
     """
+    samples, given = distinct_labelled(samples, settings)
     kernel = read_kernel(settings.kernel, samples.blocks)
     samples, within, kernel_map = map_labelled(samples, kernel, settings)
     _check_projections(settings.solver, samples.blocks)
     pairs = draw_some(samples, settings, settings.pairs, within)
     sign, ones = np.where(pairs.similar, 1.0, -1.0), np.ones(len(pairs))
-    loss = BurgLoss(sign, rule.gamma * ones, ones)
+    loss = BurgLoss(sign, rule.gamma * pair_weights(pairs), ones)
     task = Task(samples.blocks, pairs, within)
     prepared = prepare(task, loss, settings)
     problem, prior = prepared.problem, prepared.prior
     squared = to_numpy(problem.pairs.sums.distances())
     _check_apart(squared, pairs)
-    bounds = _find_bounds(squared, rule.bounds, rule.percentiles)
+    bounds = _find_bounds(squared, pairs, rule.bounds, rule.percentiles)
     loss = replace(loss, bound=np.where(pairs.similar, *bounds))
     problem = problem.with_loss(loss.placed(problem.prior_factors[0]), problem.c0)
     metric = metric_of(solve(problem, prior, settings), prior, task, settings)
     metric = with_threshold(metric, samples.blocks, pairs, settings)
-    return replace(metric, kernel_map=kernel_map), bounds
+    return in_given_rows(replace(metric, kernel_map=kernel_map), given), bounds
 
 
 def _find_bounds(
-    squared: Doubles, bounds: tuple[float, float] | None, percentiles: tuple[float, float]
+    squared: Doubles,
+    pairs: Pairs,
+    bounds: tuple[float, float] | None,
+    percentiles: tuple[float, float],
 ) -> tuple[float, float]:
     """Return the given bounds, or percentiles of the squared distances under the prior."""
     if bounds is not None:
         return bounds
-    low, high = np.percentile(squared, percentiles)
+    if pairs.weights is None:
+        low, high = np.percentile(squared, percentiles)
+    else:
+        low, high = np.percentile(
+            squared, percentiles, weights=pairs.weights, method="inverted_cdf"
+        )
     if not low > 0:  # some pairs coincide, but a bound must be positive
         low = np.min(squared[squared > 0])
     return float(low), float(max(high, low))
@@ -115,22 +144,23 @@ def learn_geometric_mean(
     samples: LabelledSamples, settings: Settings, rule: SimpleNamespace
 ) -> Metric:
     """Return the metric of GMML; `rule` holds its checked parameters."""
+    samples, given = distinct(samples)
     blocks = samples.blocks
-    within = within_classes(blocks, samples.labels)
+    within = within_classes(blocks, samples.labels, weights=samples.weights)
     pairs = draw_some(samples, settings, settings.pairs, within)
     sums = build_pair_sums(blocks, pairs)
     similar, dissimilar = (
         [len(blocks.arrays) * S for S in sums.scatter(kind / kind.sum())]
-        for kind in (pairs.similar, ~pairs.similar)
+        for kind in (pairs.similar * pair_weights(pairs), ~pairs.similar * pair_weights(pairs))
     )
     both = [(S + D) / 2 for S, D in zip(similar, dissimilar, strict=True)]
     _check_spread(both)
     prior = make_prior(settings.prior, blocks, both, within)
     L = _compute_factors(similar, dissimilar, prior, rule.t, rule.regularization)
     L = [lower / np.sqrt(np.sum(lower * (S @ lower))) for lower, S in zip(L, both, strict=True)]
-    factors = components_of(L, blocks, settings.n_components)
+    factors = components_of(L, blocks, settings.n_components, within.weights)
     metric = Metric(factors, center=means_of(blocks), prior=prior)
-    return with_threshold(metric, blocks, pairs, settings)
+    return in_given_rows(with_threshold(metric, blocks, pairs, settings), given)
 
 
 def _check_spread(scatter: Sequence[NDArray]) -> None:

@@ -28,8 +28,9 @@ def center_of_classes(array: Array, within: WithinClasses) -> Array:
     """Return the mean of the class means, shape (n, n'); of pairs, the mean of their samples."""
     weights = np.zeros(array.shape[0])
     if within.labels is not None:
-        counts = np.bincount(within.labels)
-        weights[:] = 1 / (np.sum(counts > 0) * counts[within.labels])
+        counts = np.bincount(within.labels, within.weights)
+        share = 1.0 if within.weights is None else within.weights
+        weights[:] = share / (np.sum(counts > 0) * counts[within.labels])
     else:
         assert within.pairs is not None
         used = np.unique(within.pairs.index[pair_weights(within.pairs) > 0])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +25,19 @@ from .._data.sampling import balanced, draw_random_pairs, thin_out
 from .._optim.result import Status
 from .._verification.probabilities import fit_log_likelihood_ratio
 from .centers import center_of_classes
-from .labelled import Fold, LabelledSamples
+from .labelled import Fold, LabelledSamples, draw_of_copies
 from .metric import Metric, is_one_sided, some_of_each_kind
 from .outliers import clip_outliers, find_cell_bounds, replace_cells
 from .prepare import midpoint_prior_from_samples, prior_from_samples
 from .priors import (
+    KnownSamples,
     Units,
     WithinClasses,
     has_units,
     is_wide,
     pair_weights,
     within_classes,
-    within_labels_or_pairs,
+    within_known_or_pairs,
 )
 from .samples import KernelSettings, host_if_wide
 from .task import Settings
@@ -106,13 +108,15 @@ def hold_out_samples(
     for rows, test in folds:
         known, others = samples[rows].renumbered(), samples[test].renumbered()
         known_blocks, other_blocks, n_images = _map_both(known.blocks, others.blocks, rows, space)
-        pairs = draw_random_pairs(
-            others.labels,
-            others.groups,
+        draw = partial(
+            draw_random_pairs,
             n_pairs_per_class=max(2, MOST_HELD_OUT // (1 + int(others.labels.max()))),
             random_state=np.random.RandomState(0),
         )
-        within = within_classes(known_blocks, known.labels, n_images=n_images)
+        pairs = draw_of_copies(others, draw)
+        within = within_classes(
+            known_blocks, known.labels, n_images=n_images, weights=known.weights
+        )
         parts.append(HeldOutPairs(rows, known_blocks, within, other_blocks, balanced(pairs)))
     return parts
 
@@ -134,19 +138,18 @@ def hold_out_pairs(
     blocks: Blocks,
     pairs: Pairs,
     space: KernelSettings | None = None,
-    labels: Indices | None = None,
-    groups: Indices | None = None,
+    known: KnownSamples | None = None,
 ) -> list[HeldOutPairs]:
     """Return one part per fold of the samples of given pairs; pairs across folds are left out.
 
-    The samples are distinct: see `merge_identical`. Those of a group are in the same fold.
-    `labels`, if there are some, give the deviations within classes in place of the pairs. Pairs
-    without weight are left out. There are five folds, or fewer if they hold too few pairs; none if
-    two hold too few.
+    The samples are distinct: see `merge_identical`. What is `known` of them, if anything, gives the
+    deviations within classes in place of the pairs, and the groups, which are in one fold each.
+    Pairs without weight are left out. There are five folds, or fewer if they hold too few pairs;
+    none if two hold too few.
     """
     pairs = pairs.take(np.flatnonzero(pair_weights(pairs)))
     for n_folds in PAIR_FOLDS:
-        fold = _folds_of_samples(pairs, n_folds, groups)
+        fold = _folds_of_samples(pairs, n_folds, None if known is None else known.groups)
         first, second = fold[pairs.first], fold[pairs.second]
         parts = [
             ((first != k) & (second != k), (first == k) & (second == k)) for k in range(n_folds)
@@ -154,7 +157,7 @@ def hold_out_pairs(
         parts = [part for part in parts if min(_count_kinds(pairs, part)) > 0]
         held_out = np.any([rows for _, rows in parts], axis=0)
         if min(_count_kinds(pairs, [held_out])) >= LEAST_HELD_OUT:
-            return [_hold_out_some(blocks, pairs, *rows, space, labels) for rows in parts]
+            return [_hold_out_some(blocks, pairs, *rows, space, known) for rows in parts]
     return []
 
 
@@ -172,8 +175,9 @@ def _folds_of_samples(pairs: Pairs, n_folds: int, groups: Indices | None) -> Ind
     rng, size = np.random.RandomState(0), int(pairs.index.max()) + 1
     units = np.arange(size)
     if groups is not None:
-        units = np.unique(groups[:size], return_inverse=True)[1]
-        size = int(units.max()) + 1
+        _, first, number = np.unique(groups[:size], return_index=True, return_inverse=True)
+        size = len(first)
+        units = np.argsort(np.argsort(first))[number]  # in the order in which they come
     edges = (units[pairs.first], units[pairs.second])
     component = connected_components(coo_array((np.ones(len(pairs)), edges), (size, size)))[1]
     n_pairs = np.bincount(component[edges[0]], minlength=component.max() + 1)
@@ -211,16 +215,16 @@ def merge_identical(blocks: Blocks, pairs: Pairs) -> tuple[Indices, Pairs, int]:
 def _hold_out_some(
     blocks: Blocks,
     pairs: Pairs,
-    known: NDArray[np.bool_],
+    inside: NDArray[np.bool_],
     others: NDArray[np.bool_],
     space: KernelSettings | None,
-    labels: Indices | None,
+    known: KnownSamples | None,
 ) -> HeldOutPairs:
-    rows, known_blocks, known_pairs = _taken(blocks, pairs, known)
+    rows, known_blocks, known_pairs = _taken(blocks, pairs, inside)
     _, other_blocks, other_pairs = _taken(blocks, pairs, others)
     known_blocks, other_blocks, n_images = _map_both(known_blocks, other_blocks, rows, space)
-    labels = None if labels is None else labels[rows]
-    within = within_labels_or_pairs(known_blocks, labels, known_pairs, n_images)
+    known = None if known is None else known[rows]
+    within = within_known_or_pairs(known_blocks, known, known_pairs, n_images)
     return HeldOutPairs(rows, known_blocks, within, other_blocks, other_pairs)
 
 
@@ -332,7 +336,7 @@ def _area_of_prior(settings: Settings, units: Units, part: HeldOutPairs) -> floa
     except ValueError:  # a block is constant in this part, or a scatter has no inverse
         return 0.0
     found = metric.dissimilarities(part.others, part.pairs.index, many=True)
-    return area_under_roc(to_numpy(found), part.pairs.similar)
+    return area_under_roc(to_numpy(found), part.pairs)
 
 
 def metric_of_prior(settings: Settings, blocks: Blocks, within: WithinClasses) -> Metric:
@@ -344,15 +348,20 @@ def metric_of_prior(settings: Settings, blocks: Blocks, within: WithinClasses) -
     return Metric(factors[:M], sum_factors=factors[M:], center=[*map(to_numpy, center)])
 
 
-def area_under_roc(distances: Doubles, similar: NDArray[np.bool_]) -> float:
-    """Return the share of (similar, dissimilar) pairs of pairs whose distances are in order.
+def area_under_roc(distances: Doubles, pairs: Pairs) -> float:
+    """Return the weighted share of (similar, dissimilar) pairs of pairs with distances in order.
 
-    It equals scikit-learn's ``roc_auc_score(similar, -distances)``, whose checks take longer than
-    the prior itself.
+    It equals scikit-learn's ``roc_auc_score(similar, -distances, sample_weight=weights)``, whose
+    checks take longer than the prior itself.
     """
-    near, far = np.sort(distances[similar]), distances[~similar]
-    smaller = np.searchsorted(near, far, side="left") + np.searchsorted(near, far, side="right")
-    return float(np.mean(smaller) / (2 * len(near)))
+    (near, of_near), (far, of_far) = (
+        (distances[kind], pair_weights(pairs)[kind]) for kind in (pairs.similar, ~pairs.similar)
+    )
+    order = np.argsort(near)
+    # Divided by one of them, equal weights are 1: then the sums are exact, and ties are ties.
+    below = np.concatenate([[0.0], np.cumsum(of_near[order] / of_near[0])])
+    smaller = sum(below[np.searchsorted(near[order], far, side=s)] for s in ("left", "right"))
+    return float(np.average(smaller, weights=of_far / of_far[0]) / (2 * below[-1]))
 
 
 def enough_parts(parts: Sequence[HeldOutPairs]) -> Sequence[HeldOutPairs]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 
-from .._array import Indices, to_numpy
+from .._array import Doubles, Indices, foreign_kind, to_numpy
 from .._data.arrays import read_array
 from .._data.blocks import Blocks
+from .._data.copies import first_copies, order_of_content
 from .._data.pairs import Pairs
 from .._data.sampling import Strategy, balanced, draw_pairs
 from .._messages import shown
@@ -36,22 +37,72 @@ CLASS_FOLDS = 3  # at most; each has two classes at least
 
 @dataclass(frozen=True)
 class LabelledSamples:
-    """Samples with their class numbers and, if any, their group numbers."""
+    """Samples with their class numbers and, if any, their group numbers, weights and copies.
+
+    A weight is that of all copies of a sample together, and `copies` is their number.
+    """
 
     blocks: Blocks
     labels: Indices
     groups: Indices | None
+    weights: Doubles | None = None
+    copies: Indices | None = None
 
     def __getitem__(self, rows: Indices) -> LabelledSamples:
-        groups = None if self.groups is None else self.groups[rows]
-        return LabelledSamples(self.blocks[rows], self.labels[rows], groups)
+        others = (self.groups, self.weights, self.copies)
+        taken: list[Any] = [None if of is None else of[rows] for of in others]
+        return LabelledSamples(self.blocks[rows], self.labels[rows], *taken)
 
     def renumbered(self) -> LabelledSamples:
         """Return the samples with classes and groups numbered from 0 without gaps."""
         labels, groups = np.unique(self.labels, return_inverse=True)[1], self.groups
         if groups is not None:
             groups = np.unique(groups, return_inverse=True)[1]
-        return LabelledSamples(self.blocks, labels, groups)
+        return replace(self, labels=labels, groups=groups)
+
+    def weigh(self, pairs: Pairs) -> Pairs:
+        """Return pairs with the products of the weights of their samples."""
+        if self.weights is None:
+            return pairs
+        product = self.weights[pairs.first] * self.weights[pairs.second]
+        return Pairs(pairs.index, pairs.similar, product)
+
+
+def distinct(samples: LabelledSamples, needs_pairs: bool = True) -> tuple[LabelledSamples, Indices]:
+    """Return the samples with copies merged, without those of weight 0, and their rows.
+
+    Copies have the same class and group. So a sample of weight 2 is the same as two copies. Without
+    weights and copies, the samples stay as they are. They also do, with `needs_pairs`, if merged
+    ones would give no similar pairs.
+    """
+    rows, weights = np.arange(len(samples.labels)), samples.weights
+    if weights is None and foreign_kind(samples.blocks.arrays[0]) is not None:
+        return samples, rows  # which would have to be copied from their device
+    if weights is not None:
+        rows = np.flatnonzero(weights)
+        samples, weights = samples[rows], weights[rows]
+    codes = [of for of in (samples.labels, samples.groups) if of is not None]
+    first = first_copies(samples.blocks, codes)
+    kept = np.flatnonzero(first == np.arange(len(first)))
+    if weights is None and len(kept) == len(first):
+        return samples, rows
+    units = kept if samples.groups is None else samples.groups[kept]
+    if needs_pairs and not gives_pairs(samples.labels[kept], units):
+        return samples.renumbered(), rows
+    number = np.searchsorted(kept, first)
+    copies, total = np.bincount(number, samples.copies), np.bincount(number, weights)
+    merged = replace(samples[kept], copies=copies.astype(np.intp), weights=total.astype(float))
+    order = order_of_content(merged.blocks, merged.labels)
+    return merged[order].renumbered(), rows[kept[order]]
+
+
+def counted(samples: LabelledSamples, cv: Any) -> tuple[LabelledSamples, Indices]:
+    """Return the samples of positive weight, and their rows; all if `cv` gives folds of rows."""
+    rows = np.arange(len(samples.labels))
+    if samples.weights is None or not isinstance(cv, Integral) or samples.weights.all():
+        return samples, rows
+    rows = np.flatnonzero(samples.weights)
+    return samples[rows].renumbered(), rows
 
 
 def make_pair_folds(
@@ -221,11 +272,11 @@ def draw(samples: LabelledSamples, settings: Settings, within: WithinClasses) ->
     Neighbours are found in the metric of the prior; for "auto", in the units of the data.
     """
     if sums_in_tiles(settings, len(samples.blocks)):
-        tiles = AllPairs(samples.labels, samples.groups)
+        tiles = AllPairs(samples.labels, samples.groups, sample_weight=samples.weights)
         if settings.reduction == "sum":
             return tiles
-        counts = np.array(_counts(samples.labels, samples.groups))
-        return replace(tiles, weights=tuple(0.5 * counts.sum() / counts))
+        totals = np.array(_totals(tiles))
+        return replace(tiles, weights=tuple(0.5 * totals.sum() / totals))
     pairs = draw_some(samples, settings, settings.pairs, within)
     return balanced(pairs) if settings.reduction == "mean" else pairs
 
@@ -252,16 +303,46 @@ def draw_some(
         if within is not None and not (isinstance(prior, str) and prior == "auto"):
             factors = prior_from_samples(prior, samples.blocks, within).own_factors()
             space = to_numpy(embed_blocks(factors, samples.blocks))
-    return draw_pairs(
-        strategy,
-        blocks,
-        samples.labels,
-        samples.groups,
-        n_pairs_per_class=settings.n_pairs_per_class,
-        n_neighbors=settings.n_neighbors,
-        random_state=generator_of(settings.random_state),
-        space=space,
-    )
+
+    def drawn(labels: Indices, groups: Indices | None) -> Pairs:
+        return draw_pairs(
+            strategy,
+            blocks,
+            labels,
+            groups,
+            n_pairs_per_class=settings.n_pairs_per_class,
+            n_neighbors=settings.n_neighbors,
+            random_state=generator_of(settings.random_state),
+            space=space,
+        )
+
+    return draw_of_copies(samples, drawn, strategy == "random")
+
+
+def draw_of_copies(
+    samples: LabelledSamples,
+    draw: Callable[[Indices, Indices | None], Pairs],
+    is_random: bool = True,
+) -> Pairs:
+    """Return weighted pairs of the samples that `draw` returns for their labels and groups.
+
+    Random pairs are those of all copies of the samples, without pairs of two copies of one sample.
+    Pairs of the same two samples become one, with the sum of the weights.
+    """
+    if not is_random or samples.copies is None:
+        return samples.weigh(draw(samples.labels, samples.groups))
+    assert samples.weights is not None
+    number = np.repeat(np.arange(len(samples.labels)), samples.copies)
+    groups = None if samples.groups is None else samples.groups[number]
+    if groups is None and samples.copies.max() > 1:
+        groups = number
+    pairs = draw(samples.labels[number], groups)
+    share = samples.weights / samples.copies
+    weights = share[number[pairs.first]] * share[number[pairs.second]]
+    both = np.column_stack([~pairs.similar, np.sort(number[pairs.index], axis=1)])
+    unique, place = np.unique(both, axis=0, return_inverse=True)
+    index = np.asfortranarray(unique[:, 1:])
+    return Pairs(index, unique[:, 0] == 0, np.bincount(place.ravel(), weights).astype(float))
 
 
 # All pairs
@@ -277,28 +358,34 @@ def sums_in_tiles(settings: Settings, n_samples: int) -> bool:
     return n_samples * (n_samples - 1) // 2 > settings.most_listed_pairs
 
 
-def count_all_pairs(pairs: AllPairs) -> int:
-    """Return the number of pairs, which is also their total weight."""
-    groups = None if pairs.groups is None else np.asarray(pairs.groups)
-    n_similar, n_dissimilar = _counts(np.asarray(pairs.labels), groups)
-    return n_similar + n_dissimilar
+def weigh_all_pairs(pairs: AllPairs) -> float:
+    """Return the total weight of the pairs, by those of the samples: their number without any."""
+    return sum(_totals(pairs))
 
 
-def _counts(labels: Indices, groups: Indices | None) -> tuple[int, int]:
-    """Return the numbers of similar and of dissimilar pairs, without pairs inside a group."""
-    n_pairs, n_similar = _count_inside(np.zeros_like(labels)), _count_inside(labels)
-    if groups is not None:
-        n_pairs -= _count_inside(groups)
-        n_similar -= _count_inside(np.stack([labels, groups]))
+def _totals(pairs: AllPairs) -> tuple[float, float]:
+    """Return the weight of the similar and of the dissimilar pairs, without pairs inside a group.
+
+    It is that of the samples alone, or the number of pairs without weights of samples.
+    """
+    labels, weights = np.asarray(pairs.labels), pairs.sample_weight
+    weights = np.ones(len(labels)) if weights is None else np.asarray(weights)
+    total, similar = (_total_inside(of, weights) for of in (np.zeros_like(labels), labels))
+    if pairs.groups is not None:
+        groups = np.asarray(pairs.groups)
+        total -= _total_inside(groups, weights)
+        similar -= _total_inside(np.stack([labels, groups]), weights)
     # There are two classes. If two samples of one class are in different groups, then every sample
     # of another class forms a dissimilar pair with at least one of them.
-    if n_similar == 0:
+    if similar <= 0:
         raise ValueError(
             "y: expected classes that give similar and dissimilar pairs, got no similar pairs"
         )
-    return n_similar, n_pairs - n_similar
+    return similar, total - similar
 
 
-def _count_inside(keys: NDArray[np.intp]) -> int:
-    counts = np.unique(keys, axis=-1, return_counts=True)[1].astype(np.int64)
-    return int(np.sum(counts * (counts - 1) // 2))
+def _total_inside(keys: NDArray[np.intp], weights: Doubles) -> float:
+    """Return the total weight of the pairs of samples with equal keys."""
+    number = np.unique(keys, axis=-1, return_inverse=True)[1].ravel()
+    sums, squares = (np.bincount(number, of) for of in (weights, weights**2))
+    return float(np.sum(sums**2 - squares)) / 2

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._array import Doubles, Indices, sum_at, to_numpy
 from .._data.blocks import Blocks
@@ -43,11 +42,12 @@ from .cross_fit import (
 from .labelled import (
     Fold,
     LabelledSamples,
-    count_all_pairs,
+    distinct,
     draw,
     draw_random,
     folds_of,
     sums_in_tiles,
+    weigh_all_pairs,
 )
 from .metric import (
     Metric,
@@ -70,13 +70,14 @@ from .prepare import (
 )
 from .priors import (
     IDENTICAL,
+    KnownSamples,
     PriorName,
     Units,
     WithinClasses,
     has_units,
     pair_weights,
     within_classes,
-    within_labels_or_pairs,
+    within_known_or_pairs,
     within_pairs,
 )
 from .samples import (
@@ -133,7 +134,8 @@ def metric_of(found: Result, prior: MetricPrior, task: Task, settings: Settings)
     keeps = settings.keeps_spans
     if settings.midpoint:
         return _midpoint_metric(found, prior, task, keeps)
-    factors = factors_of(found.L, prior, task.counted, settings.n_components, keeps)
+    n_components, weights = settings.n_components, task.within.weights
+    factors = factors_of(found.L, prior, task.counted, n_components, keeps, weights)
     if keeps:
         return Metric(factors, result=found)
     if settings.verbose:
@@ -187,7 +189,7 @@ def pair_problem(task: Task, settings: Settings) -> tuple[LogDetProblem, MetricP
     """Return problem (P) of pairs, and its prior W0, both in the units of the data."""
     loss: Any
     if isinstance(task.rows, AllPairs):
-        c, c0 = strengths(count_all_pairs(task.rows), settings)
+        c, c0 = strengths(weigh_all_pairs(task.rows), settings)
         loss = loss_setting(c, settings)
     else:
         assert isinstance(task.rows, Pairs)
@@ -251,6 +253,7 @@ def learn_threshold(metric: Metric, blocks: Blocks, pairs: Pairs, settings: Sett
 
 def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
     """Draw pairs of labelled samples, and learn a metric and its threshold from them."""
+    samples, given = distinct_labelled(samples, settings)
     kernel = read_kernel(settings.kernel, samples.blocks)
     in_tiles = sums_in_tiles(settings, len(samples.blocks))  # these are summed on the host
     blocks = samples.blocks if in_tiles else to_learn(samples.blocks, settings)
@@ -271,7 +274,29 @@ def learn_from_labels(samples: LabelledSamples, settings: Settings) -> Metric:
             metric = learn_threshold(metric, blocks, judged, settings)
         pairs = rows if isinstance(rows, Pairs) else draw_random(samples, settings, "random")
         metric = _judge_threshold(metric, blocks, pairs, judges, settings, judged)
-    return replace(metric, kernel_map=kernel_map, cells=cells)
+    return in_given_rows(replace(metric, kernel_map=kernel_map, cells=cells), given)
+
+
+def distinct_labelled(
+    samples: LabelledSamples, settings: Settings
+) -> tuple[LabelledSamples, Indices | None]:
+    """Return the samples without copies and weights of 0, and their rows, see `distinct`.
+
+    Rows of a kernel matrix stay as they are.
+    """
+    return (samples, None) if settings.has_kernel_values else distinct(samples)
+
+
+def in_given_rows(metric: Metric, rows: Indices | None) -> Metric:
+    """Return the metric with pairs and landmarks as numbers of the given samples."""
+    if rows is None:
+        return metric
+    kernel_map, pairs = metric.kernel_map, metric.pairs
+    if kernel_map is not None:
+        kernel_map.landmark_rows_ = rows[kernel_map.landmark_rows_]
+    if isinstance(pairs, Pairs):
+        pairs = Pairs(np.asfortranarray(rows[pairs.index]), pairs.similar, pairs.weights)
+    return replace(metric, pairs=pairs)
 
 
 def learn_from_pairs(
@@ -279,8 +304,7 @@ def learn_from_pairs(
     pairs: Pairs,
     n_counted: int,
     settings: Settings,
-    labels: Indices | None = None,
-    groups: Indices | None = None,
+    known: KnownSamples | None = None,
 ) -> Metric:
     """Learn a metric and its threshold from pairs.
 
@@ -294,7 +318,7 @@ def learn_from_pairs(
         Their number.
     settings : Settings
         The parameters.
-    labels, groups : int arrays, optional
+    known : KnownSamples, optional
         The classes of the distinct samples, for priors with a scatter within classes, instead of
         similar pairs; and their groups, which are held out as a whole.
     """
@@ -302,11 +326,11 @@ def learn_from_pairs(
     needed = settings.cross_fits or has_units(settings.prior) or kernel is not None
 
     def hold_out(space: KernelSettings | None) -> list[HeldOutPairs]:
-        return hold_out_pairs(distinct, pairs, space, labels, groups) if needed else []
+        return hold_out_pairs(distinct, pairs, space, known) if needed else []
 
     kernel, units, parts = choose_space(kernel, settings, hold_out)
     mapped, kernel_map, n_images = map_samples(kernel, distinct, settings, n_counted)
-    within = within_labels_or_pairs(mapped, labels, pairs, n_images)
+    within = within_known_or_pairs(mapped, known, pairs, n_images)
     within = replace(within, units=units)
     metric = learn(Task(mapped, pairs, within, n_counted=n_counted), settings)
     metric = replace(metric, units=units)
@@ -397,7 +421,7 @@ def map_labelled(
     `units` are those in which the scatter of the prior is shrunk.
     """
     blocks, kernel_map, n_images = map_samples(kernel, samples.blocks, settings)
-    within = within_classes(blocks, samples.labels, units, n_images)
+    within = within_classes(blocks, samples.labels, units, n_images, samples.weights)
     return replace(samples, blocks=blocks), within, kernel_map
 
 
@@ -425,8 +449,7 @@ def distinct_samples(
     n_counted: int,
     settings: Settings,
     pairs: Pairs | None = None,
-    labels: Indices | None = None,
-    groups: Indices | None = None,
+    known: KnownSamples | None = None,
 ) -> tuple[Blocks, Cells]:
     """Return the samples in `rows`, without outliers, where they are learnt from.
 
@@ -436,7 +459,7 @@ def distinct_samples(
     blocks = to_learn(blocks, settings)
 
     def hold_out(samples: Blocks) -> list[HeldOutPairs]:
-        return [] if pairs is None else hold_out_pairs(samples[rows], pairs, None, labels, groups)
+        return [] if pairs is None else hold_out_pairs(samples[rows], pairs, None, known)
 
     blocks, cells = choose_cells(blocks, rows[:n_counted], settings, hold_out)
     return host_if_wide(blocks[rows])[0], cells
@@ -519,6 +542,7 @@ def learn_from_neighbors(
 
     `rule` holds the checked parameters of `TATMLNeighbors`.
     """
+    samples, rows = distinct_labelled(samples, settings)
     kernel = read_kernel(settings.kernel, samples.blocks)
     blocks = to_learn(samples.blocks, settings)
     samples, folds = replace(samples, blocks=blocks), folds_of(samples, settings)
@@ -530,7 +554,7 @@ def learn_from_neighbors(
     small = max(n for n, _ in blocks.block_shapes) <= SMALL_MATRIX
     with _threadpools().limit(limits=1 if small else None):  # as in the solvers
         if isinstance(settings.prior, str) and settings.prior == "best":
-            prior = choose_prior(blocks, samples.labels, settings.n_neighbors, within.n_images)
+            prior = choose_prior(samples, settings.n_neighbors, within.n_images)
             settings = replace(settings, prior=prior)
         rounds = _learn_in_rounds(blocks, samples.labels, pairs, within, settings, rule)
         metric = replace(rounds.metric, pairs=pairs)
@@ -545,7 +569,9 @@ def learn_from_neighbors(
 
             metric, fitted = cross_fit(metric, Judge(parts), pairs, fit)
             warn_unless_separating(metric, blocks, pairs, fitted)
-    return replace(rounds, metric=replace(metric, kernel_map=kernel_map, cells=cells))
+    metric = in_given_rows(replace(metric, kernel_map=kernel_map, cells=cells), rows)
+    triplets = rounds.triplets if rows is None else rows[rounds.triplets]
+    return replace(rounds, metric=metric, triplets=triplets)
 
 
 def _learn_in_rounds(
@@ -576,10 +602,12 @@ def _learn_in_rounds(
             break
         if repeated or n_rounds == rule.max_rounds - 1:
             least_tol = 0.0
-        n_rows = len(drawn)
+        weights = np.ones(len(drawn))
+        if within.weights is not None:
+            weights = np.prod(within.weights[drawn], axis=1)
         losses = [
             pair_loss,
-            comparison_hinge(np.ones(n_rows), settings.C / n_rows, rule.margin),
+            comparison_hinge(weights, settings.C / float(weights.sum()), rule.margin),
         ]
         linked = link_pairs(pairs.index, drawn[:, [0, 1, 0, 2]])
         term = pair_term(samples, linked, join_losses(losses))
@@ -599,34 +627,34 @@ def _learn_in_rounds(
     return Rounds(metric.with_b0(b0, PAIR_MARGIN), triplets, n_rounds, n_missed)
 
 
-def choose_prior(
-    blocks: Blocks, labels: NDArray[np.intp], n_neighbors: int, n_images: int = 0
-) -> PriorName:
+def choose_prior(samples: LabelledSamples, n_neighbors: int, n_images: int = 0) -> PriorName:
     """Return the candidate with the most neighbours of the own class; the first in a tie.
 
     The neighbours are the `n_neighbors` nearest samples of the other folds. They are counted: their
     votes are often equally good for two candidates. The last `n_images` blocks are images of a
     kernel.
     """
+    labels, weights = samples.labels, samples.weights
     fold = np.empty(len(labels), dtype=np.intp)
     for label in np.unique(labels):  # the samples of each class in turn
         own = np.flatnonzero(labels == label)
         fold[own] = np.arange(len(own)) % N_FOLDS
-    right = dict.fromkeys(CANDIDATES, 0)
+    right = dict.fromkeys(CANDIDATES, 0.0)
     for held_out in range(N_FOLDS):
         known, other = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
         if len(other) == 0 or len(np.unique(labels[known])) < 2 or len(known) <= n_neighbors:
             continue
-        samples, others = host_if_wide(blocks[known], blocks[other])
-        classes = np.unique(labels[known], return_inverse=True)[1]
-        within = within_classes(samples, classes, n_images=n_images)
+        blocks, others = host_if_wide(samples.blocks[known], samples.blocks[other])
+        part = samples[known].renumbered()
+        within = within_classes(blocks, part.labels, n_images=n_images, weights=part.weights)
         try:
-            priors = [prior_from_samples(name, samples, within) for name in CANDIDATES]
+            priors = [prior_from_samples(name, blocks, within) for name in CANDIDATES]
         except ValueError:  # a block is constant in this part
             continue
         for name, prior in zip(CANDIDATES, priors, strict=True):
             factors = prior.own_factors()
-            rows, queries = (to_numpy(embed_blocks(factors, b)) for b in (samples, others))
+            rows, queries = (to_numpy(embed_blocks(factors, b)) for b in (blocks, others))
             nearest = nearest_rows(rows, queries, n_neighbors)
-            right[name] += int(np.sum(labels[known][nearest] == labels[other][:, None]))
+            found = np.sum(labels[known][nearest] == labels[other][:, None], axis=1)
+            right[name] += float(np.sum(found if weights is None else found * weights[other]))
     return max(CANDIDATES, key=lambda name: right[name])

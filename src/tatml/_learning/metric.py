@@ -201,6 +201,7 @@ def factors_of(
     blocks: Blocks,
     n_components: Any,
     as_many_as_possible: bool = False,
+    weights: Doubles | None = None,
 ) -> list[Factor]:
     """Return A_m = L_mᵀ/√M of whole blocks, or its `n_components` leading principal axes.
 
@@ -214,12 +215,12 @@ def factors_of(
         if count is None:
             chosen.append(factor)
         elif not isinstance(factor, SpanFactor):
-            chosen.append(principal_axes(factor, blocks.arrays[m], count))
+            chosen.append(principal_axes(factor, blocks.arrays[m], count, weights))
         elif count <= len(factor.inner) or as_many_as_possible:
-            axes = principal_axes(factor.inner.T, prior.samples.arrays[m], count)
+            axes = principal_axes(factor.inner.T, prior.samples.arrays[m], count, weights)
             chosen.append(factor.span.as_rows(axes))
         elif prior.is_small:
-            chosen.append(principal_axes(factor.matrix(), blocks.arrays[m], count))
+            chosen.append(principal_axes(factor.matrix(), blocks.arrays[m], count, weights))
         else:
             raise ValueError(
                 f"n_components: expected at most the {len(factor.inner)} dimensions that the "
@@ -228,14 +229,19 @@ def factors_of(
     return chosen
 
 
-def components_of(L: Sequence[Doubles], blocks: Blocks, n_components: Any) -> list[Factor]:
+def components_of(
+    L: Sequence[Doubles], blocks: Blocks, n_components: Any, weights: Doubles | None = None
+) -> list[Factor]:
     """Return A_m = L_mᵀ/√M, or its `n_components` leading principal axes."""
-    return factors_of(L, MetricPrior([], (None,) * len(L), blocks), blocks, n_components)
+    prior = MetricPrior([], (None,) * len(L), blocks)
+    return factors_of(L, prior, blocks, n_components, weights=weights)
 
 
-def principal_axes(factor: NDArray, array: Array, count: int) -> NDArray:
+def principal_axes(
+    factor: NDArray, array: Array, count: int, weights: Doubles | None = None
+) -> NDArray:
     """Project the factor on the leading principal axes of the embedded samples."""
-    rows = around_mean(array)
+    rows = around_mean(array, weights)
     axes = np.linalg.eigh(mean_square(rows @ asarray(factor.T, rows)))[1][:, ::-1][:, :count]
     return axes.T @ factor
 

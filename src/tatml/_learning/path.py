@@ -17,7 +17,14 @@ from .._data.sampling import balanced, thin_out
 from .._optim.solvers import raising
 from .cross_fit import area_under_roc, choose_space, hold_out_samples
 from .labelled import Fold, LabelledSamples, draw_random, draw_some, folds_of
-from .learn import loss_setting, metric_of, pair_problem, solve, strengths
+from .learn import (
+    distinct_labelled,
+    loss_setting,
+    metric_of,
+    pair_problem,
+    solve,
+    strengths,
+)
 from .metric import Metric, row_distances
 from .priors import Units, has_units, pair_weights, within_classes
 from .samples import KernelSettings, read_kernel
@@ -51,7 +58,7 @@ LearningSpace = tuple[KernelSettings | None, Units]  # the kernel, and the units
 
 def choose_spaces(candidates: Sequence[Settings], samples: LabelledSamples) -> list[LearningSpace]:
     """Return the space of each candidate, chosen once for all folds."""
-    hold_outs = {}
+    hold_outs, samples = {}, distinct_labelled(samples, candidates[0])[0]
     for new_classes in {settings.new_classes for settings in candidates}:
         folds = folds_of(samples, replace(candidates[0], new_classes=new_classes))
         hold_outs[new_classes] = cache(partial(hold_out_samples, samples, folds))
@@ -92,7 +99,7 @@ def score_path(
     accuracy: PathSettings,
 ) -> list[float]:
     """Return the score of every C on one fold, for `scoring`, a word and the k of k-NN."""
-    known, held_out = (samples[rows] for rows in fold)
+    known, held_out = (distinct_labelled(samples[rows], settings)[0] for rows in fold)
     (kernel, units), n_images = space, 0
     if kernel is not None:
         kernel_map = kernel.fit(known.blocks, fold[0])
@@ -101,7 +108,7 @@ def score_path(
             replace(part, blocks=kernel_map.map_blocks(part.blocks)) for part in (known, held_out)
         )
     numbered = known.renumbered()
-    within = within_classes(known.blocks, numbered.labels, units, n_images)
+    within = within_classes(known.blocks, numbered.labels, units, n_images, known.weights)
     pairs = draw_some(numbered, settings, settings.pairs, within)
     if settings.reduction == "mean":
         step = 1 if settings.pairs == "neighbors" else accuracy.max_step
@@ -131,13 +138,14 @@ def _make_scorer(
         total = 0.0
         if share > 0:
             found = predict_knn(rows, known.labels, wanted, k, by_products=metric.has_midpoint)
-            total += share * float(np.mean(found == held_out.labels))
+            right = found == held_out.labels
+            total += share * float(np.average(right, weights=held_out.weights))
         if pairs is not None:
             if metric.has_midpoint:
                 measured = metric.dissimilarities(held_out.blocks, pairs.index)
             else:
                 measured = row_distances(wanted, pairs.index)
-            total += (1 - share) * area_under_roc(measured, pairs.similar)
+            total += (1 - share) * area_under_roc(measured, pairs)
         return total
 
     return score

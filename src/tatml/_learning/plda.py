@@ -96,25 +96,27 @@ def between_classes(array: Array, within: WithinClasses) -> Doubles:
             for kind in (False, True)
         ]
         return of_kinds[0] - of_kinds[1]
-    counts = np.bincount(within.labels)
+    counts = np.bincount(within.labels, within.weights)
     n_samples, n_between = len(within.labels), int(np.sum(counts > 0)) - 1
-    S = mean_square(minus_class_means(array, within.labels)) * n_samples
-    between = mean_square(around_mean(array)) * n_samples - S
+    S = mean_square(minus_class_means(array, within.labels, within.weights)) * n_samples
+    between = mean_square(around_mean(array, within.weights)) * n_samples - S
     size = (n_samples - np.sum(counts**2) / n_samples) / n_between
     n_within = max(1, n_samples - n_between - 1)
     return (between / n_between - S / n_within) / size
 
 
-def shrunk_ratios(ratio: Doubles, axes: Doubles, array: Array, labels: NDArray[np.intp]) -> Doubles:
+def shrunk_ratios(ratio: Doubles, axes: Doubles, array: Array, within: WithinClasses) -> Doubles:
     """Return the ratios of B and S for new classes, which are less extreme than those in a sample.
 
     The classes are a sample of all classes. The share of the mean ratio is that of Ledoit and Wolf
     for the covariance of their means, along axes in which S is the identity.
     """
-    means, counts = class_means(array, labels), np.bincount(labels)
+    labels, weights = within.labels, within.weights
+    assert labels is not None
+    means, counts = class_means(array, labels, weights), np.bincount(labels, weights)
     centred = rows_of(means - namespace(means).mean(means, axis=0))
-    weights = np.repeat(np.sqrt(counts / counts.mean()), array.shape[2])
-    rows = weights[:, None] * (to_numpy(centred) @ axes)
+    roots = np.repeat(np.sqrt(counts / counts.mean()), array.shape[2])
+    rows = roots[:, None] * (to_numpy(centred) @ axes)
     share = float(ledoit_wolf_shrinkage(rows, assume_centered=True))
     return (1 - share) * ratio + share * np.mean(ratio)
 
@@ -129,7 +131,7 @@ def correction(within: WithinClasses) -> float:
 
 def plda_of_block(array: Array, within: WithinClasses, new_classes: bool, m: int) -> Plda:
     """Return the prior of a block that is no wider than its samples."""
-    centred, variance = with_variances(array)
+    centred, variance = with_variances(array, within.weights)
     deviations = within.of_block(m, array)
     _, units = kind_and_units("discriminant", array.shape[2], within, m)
     inside = partial(mean_squares, deviations)
@@ -175,7 +177,7 @@ def plda_in_units(
     ratio, axes = discriminant_axes(factor * S, B, centred, width)
     floor = FLOOR if within.labels is not None else FLOOR_OF_PAIRS
     if new_classes and within.labels is not None:
-        ratio = shrunk_ratios(ratio, axes, array, within.labels)
+        ratio = shrunk_ratios(ratio, axes, array, within)
     found = plda(ratio, axes, floor, _n_classes(within, new_classes))
     found = Plda(found.W0, found.V0, width * found.log_ratio)  # each column is one observation
     return found, floor / (factor * ridge + RIDGE), floor / (1 + RIDGE)

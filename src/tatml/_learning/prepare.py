@@ -180,7 +180,7 @@ def prior_from_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> M
     reduced = _reduce_to_samples(prior, blocks, within)
     scatter = []
     for array in reduced.blocks.arrays:
-        S = array.shape[2] * mean_square(around_mean(array))
+        S = array.shape[2] * mean_square(around_mean(array, within.weights))
         size = float(np.sum(to_numpy(array[:1, ...]) ** 2))
         if np.trace(S) <= ROUNDING * size and np.all(is_constant(array)):
             S[:] = 0.0  # of a constant block, whose mean is rounded
@@ -202,7 +202,7 @@ def _reduce_to_samples(prior: Prior, blocks: Blocks, within: WithinClasses) -> R
 
     def over_samples(m: int) -> Doubles:
         array = blocks.arrays[m]
-        return array.shape[2] * row_variances(array)[1]
+        return array.shape[2] * row_variances(array, within.weights)[1]
 
     return reduce_blocks(prior, blocks, within, over_samples, accurate=False)
 
@@ -397,7 +397,7 @@ def reduce_blocks(
         if given is not None:
             whitening = np.linalg.cholesky(given[m]).T
         else:
-            variances = row_variances(counted.arrays[m])
+            variances = row_variances(counted.arrays[m], within.weights)
             inside = partial(_variances_within, within, m, array)
             unit, varying[m] = span_units(
                 prior, array.shape[2], within, m, variances, inside, partial(over_pairs, m)
@@ -409,11 +409,13 @@ def reduce_blocks(
     return ReducedBlocks(reduced, counted, within, tuple(spans), tuple(varying), given)
 
 
-def row_variances(array: NDArray[np.floating]) -> tuple[NDArray[np.bool_], Doubles]:
+def row_variances(
+    array: NDArray[np.floating], weights: Doubles | None
+) -> tuple[NDArray[np.bool_], Doubles]:
     """Return for each row of a block whether samples differ in it, and its variance."""
     if isinstance(array, SparseBlock):
-        return array.differ(), array.variances()
-    return ~is_constant(array), mean_squares(around_mean(array))
+        return array.differ(), array.variances(weights)
+    return ~is_constant(array), mean_squares(around_mean(array, weights))
 
 
 def _variances_within(within: WithinClasses, m: int, array: NDArray[np.floating]) -> Doubles:
@@ -460,7 +462,7 @@ def midpoint_prior(reduced: ReducedBlocks, new_classes: bool) -> MetricPrior:
             of_blocks.append(plda_of_block(reduced.given.arrays[m], within, new_classes, m))
         else:
             array, varies = counted.arrays[m], reduced.varies[m]
-            rows = around_mean(array), within.of_block(m, array)
+            rows = around_mean(array, within.weights), within.of_block(m, array)
             prior, outside, constant = plda_in_units(array, *rows, within, varies, new_classes, m)
             unit = np.where(varies, span.unit, span.unit * sqrt(outside / constant))
             of_blocks.append(prior)

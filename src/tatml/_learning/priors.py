@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy.linalg
@@ -78,38 +78,55 @@ def rows_of(array: Array) -> Array:
     return as_double(xp.reshape(xp.permute_dims(array, (0, 2, 1)), (-1, array.shape[1])))
 
 
-def around_mean(array: Array) -> Array:
-    """Return the rows of the samples minus their mean."""
-    return rows_of(array - namespace(array).mean(array, axis=0))
+def scaled_rows(array: Array, weights: Doubles | None) -> Array:
+    """Return the rows of samples times the roots of their weights: mean squares are weighted."""
+    if weights is not None:
+        array = array * asarray(np.sqrt(weights)[:, None, None], array)
+    return rows_of(array)
 
 
-def with_variances(array: Array) -> tuple[Array, Doubles]:
+def mean_of(array: Array, weights: Doubles | None) -> Array:
+    """Return the mean of the samples, whose weights have the mean 1."""
+    if weights is not None:
+        array = array * asarray(weights[:, None, None], array)
+    return namespace(array).mean(array, axis=0)
+
+
+def around_mean(array: Array, weights: Doubles | None = None) -> Array:
+    """Return the rows of the samples minus their mean, see `scaled_rows`."""
+    return scaled_rows(array - mean_of(array, weights), weights)
+
+
+def with_variances(array: Array, weights: Doubles | None = None) -> tuple[Array, Doubles]:
     """Return the rows of the samples minus their mean, and the variance of each row of the block.
 
     The variance of a constant row is zero, although its mean is rounded.
     """
     xp = namespace(array)
-    mean = xp.mean(array, axis=0)
-    rows = rows_of(array - mean)
+    mean = mean_of(array, weights)
+    rows = scaled_rows(array - mean, weights)
     variances, size = mean_squares(rows), to_numpy(xp.max(xp.abs(mean), axis=1))
     return rows, np.where(variances <= (ROUNDING * size) ** 2, 0.0, variances)
 
 
-def class_means(array: Array, labels: Indices) -> Array:
+def class_means(array: Array, labels: Indices, weights: Doubles | None = None) -> Array:
     """Return the means of the classes, numbered without gaps, shape (n_classes, n, n')."""
     xp, size = namespace(array), (-1, *array.shape[1:])
-    members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))))
+    share = np.ones(len(labels)) if weights is None else weights
+    members = csr_array((share, (labels, np.arange(len(labels)))))
     flat = as_double(xp.reshape(array, (array.shape[0], -1)))
     parts = (members.indptr, members.indices, members.data)
-    starts, columns, ones = (asarray(part, array) for part in parts)
-    sums = sparse_product(starts, columns, ones, flat)
-    return xp.reshape(sums / asarray(np.bincount(labels).astype(float)[:, None], array), size)
+    starts, columns, entries = (asarray(part, array) for part in parts)
+    sums = sparse_product(starts, columns, entries, flat)
+    return xp.reshape(sums / asarray(np.bincount(labels, share)[:, None], array), size)
 
 
-def minus_class_means(array: Array, labels: Indices) -> Array:
-    """Return the rows of the samples minus the mean of their class."""
-    means = class_means(array, labels)
-    return rows_of(array - namespace(array).take(means, asarray(labels, array), axis=0))
+def minus_class_means(array: Array, labels: Indices, weights: Doubles | None = None) -> Array:
+    """Return the rows of the samples minus the mean of their class, see `scaled_rows`."""
+    means = namespace(array).take(
+        class_means(array, labels, weights), asarray(labels, array), axis=0
+    )
+    return scaled_rows(array - means, weights)
 
 
 def is_constant(array: Array) -> NDArray[np.bool_]:
@@ -212,6 +229,9 @@ class WithinClasses:
         The classes of the samples, if they are known.
     pairs : Pairs, optional
         The pairs of samples that are known otherwise.
+    weights : array of shape (n_samples,), optional
+        The weights of samples with labels, with the mean 1. Default: all are 1. The deviations of a
+        sample are multiplied by the root of its weight.
     """
 
     deviations: Sequence[Array | None]
@@ -222,6 +242,7 @@ class WithinClasses:
     n_images: int = 0
     labels: Indices | None = None
     pairs: Pairs | None = None
+    weights: Doubles | None = None
 
     def of_block(self, m: int, array: Array) -> Array:
         """Return the deviations of block m, or compute them from its array."""
@@ -239,14 +260,23 @@ def pair_weights(pairs: Pairs) -> NDArray[np.float64]:
 
 
 def within_classes(
-    blocks: Blocks, labels: NDArray[np.intp], units: Units = "columns", n_images: int = 0
+    blocks: Blocks,
+    labels: NDArray[np.intp],
+    units: Units = "columns",
+    n_images: int = 0,
+    weights: Doubles | None = None,
 ) -> WithinClasses:
-    """Return the samples minus the mean of their class; the last blocks may be kernel images."""
-    deviations_of = partial(minus_class_means, labels=labels)
+    """Return the samples minus the mean of their class; the last blocks may be kernel images.
+
+    Of the weights of the samples, only the ratios matter.
+    """
+    if weights is not None:
+        weights = weights / np.mean(weights)
+    deviations_of = partial(minus_class_means, labels=labels, weights=weights)
     narrow = [None if is_wide(array) else deviations_of(array) for array in blocks.arrays]
-    variances_of = partial(SparseBlock.variances_within, labels=labels)
+    variances_of = partial(SparseBlock.variances_within, labels=labels, weights=weights)
     of = (deviations_of, variances_of)
-    return WithinClasses(narrow, units, len(labels), *of, n_images, labels=labels)
+    return WithinClasses(narrow, units, len(labels), *of, n_images, labels=labels, weights=weights)
 
 
 def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClasses:
@@ -265,14 +295,27 @@ def within_pairs(blocks: Blocks, pairs: Pairs, n_images: int = 0) -> WithinClass
     return WithinClasses(narrow, "columns", len(first), *of, n_images, pairs=pairs)
 
 
-def within_labels_or_pairs(
-    blocks: Blocks, labels: Indices | None, pairs: Pairs, n_images: int = 0
+@dataclass(frozen=True, eq=False)
+class KnownSamples:
+    """What is known of distinct samples besides their pairs: classes, groups and weights."""
+
+    labels: Indices
+    groups: Indices | None
+    weights: Doubles | None
+
+    def __getitem__(self, rows: Indices) -> KnownSamples:
+        taken: list[Any] = [None if of is None else of[rows] for of in (self.groups, self.weights)]
+        return KnownSamples(self.labels[rows], *taken)
+
+
+def within_known_or_pairs(
+    blocks: Blocks, known: KnownSamples | None, pairs: Pairs, n_images: int = 0
 ) -> WithinClasses:
-    """Return the deviations from the means of any labels of the samples, or else those of pairs."""
-    if labels is None:
+    """Return the deviations from the means of classes if they are known, or else those of pairs."""
+    if known is None:
         return within_pairs(blocks, pairs, n_images)
-    numbers = np.unique(labels, return_inverse=True)[1]
-    return within_classes(blocks, numbers, n_images=n_images)
+    numbers = np.unique(known.labels, return_inverse=True)[1]
+    return within_classes(blocks, numbers, n_images=n_images, weights=known.weights)
 
 
 def distinct_pairs(pairs: Pairs, similar: bool) -> tuple[Indices, Indices]:
@@ -326,7 +369,7 @@ def block_prior(kind: str, array: Array, S: Doubles, within: WithinClasses, m: i
     if kind in PLAIN:
         W0 = np.diag(1 / _without_zeros(np.diagonal(S))) if kind == "diagonal" else np.eye(len(S))
         return W0 if kind == "identity" else W0 / np.sum(W0 * S)
-    centred, variance = with_variances(array)
+    centred, variance = with_variances(array, within.weights)
     deviations = within.of_block(m, array) if kind in SHRUNK else centred
     unit, varies = units_of_rows(kind, variance, lambda: mean_squares(deviations), units)
     centred, deviations = (rows / asarray(unit, rows) for rows in (centred, deviations))
@@ -536,7 +579,7 @@ def span_prior(
     kind, units = kind_and_units(kind, array.shape[2], within, m)
     if kind in PLAIN:
         return np.eye(array.shape[1]), 1.0, 1.0
-    centred = around_mean(array)
+    centred = around_mean(array, within.weights)
     inside = deviations() if kind in SHRUNK else centred
     return _prior_in_units(kind, centred, inside, units, varies, array.shape[2], m)
 

@@ -207,6 +207,8 @@ class AllPairs:
         Pairs of two samples of the same group are left out.
     weights : (float, float), default=(1.0, 1.0)
         How much a similar and a dissimilar pair count.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the samples: a pair counts the product of both, times that of its kind.
 
     Examples
     --------
@@ -221,6 +223,7 @@ class AllPairs:
     labels: ArrayLike
     groups: ArrayLike | None = None
     weights: tuple[float, float] = (1.0, 1.0)
+    sample_weight: ArrayLike | None = None
 
     def shards(self, n_samples: int, numbers: int, memory: int, extra: int) -> list[Shard]:
         """Return tiles that cover all pairs, each of which fits into the memory.
@@ -234,19 +237,26 @@ class AllPairs:
             if not groups.any():
                 raise ValueError("AllPairs: groups: expected at least two groups, got one")
         weights = tuple(as_weights(self.weights, 2, "AllPairs: weights").tolist())
+        of_samples = None
+        if self.sample_weight is not None:
+            name = "AllPairs: sample_weight"
+            of_samples = as_weights(self.sample_weight, n_samples, name, of="sample")
         side = samples_per_tile(numbers, memory, extra)
         parts = [slice(i, min(i + side, n_samples)) for i in range(0, n_samples, side)]
         tiles = [
             (I, J) for i, I in enumerate(parts) for J in parts[i:] if I != J or I.stop - I.start > 1
         ]
         return [
-            Shard((tile, _parts(labels, tile), _parts(groups, tile), weights), tile_piece)
+            Shard(
+                (tile, *(_parts(of, tile) for of in (labels, groups, of_samples)), weights),
+                tile_piece,
+            )
             for tile in tiles
         ]
 
 
 def _parts(codes: NDArray | None, tile: tuple[slice, slice]) -> tuple | None:
-    """Return the codes of the samples I and of the samples J."""
+    """Return the codes or weights of the samples I and of the samples J."""
     return None if codes is None else (codes[tile[0]], codes[tile[1]])
 
 
@@ -269,7 +279,7 @@ def _codes(values: ArrayLike, n_samples: int, name: str) -> NDArray[np.intp]:
 
 def tile_piece(values: tuple, shared: SharedSamples) -> Piece:
     """Read the samples of a tile, and compare their labels and groups."""
-    (I, J), labels, groups, of_kind = values
+    (I, J), labels, groups, of_samples, of_kind = values
     features = shared.runs(I) if I == J else shared.runs(I, J)
     # Inner products of samples centred around the mean of the tile cancel less.
     blocks = zip(features, shared.signs, strict=True)
@@ -278,8 +288,10 @@ def tile_piece(values: tuple, shared: SharedSamples) -> Piece:
     vector = sums.form.vector
     similar = vector(labels[0][:, None] == labels[1])
     weights: Any = None
-    if of_kind != (1.0, 1.0) or groups is not None:
+    if of_kind != (1.0, 1.0) or groups is not None or of_samples is not None:
         weights = np.where(similar, *of_kind)
+        if of_samples is not None:
+            weights *= vector(of_samples[0][:, None] * of_samples[1])
         if groups is not None:
             weights[vector(groups[0][:, None] == groups[1])] = 0.0
     return Piece(sums, similar, weights)
