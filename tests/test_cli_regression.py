@@ -72,7 +72,7 @@ def test_evaluate_measures_predictions_and_pairs_of_ranks(files, fitted, capsys)
         r2_score(Y[TEST], knn.predict(fitted.transform(X[TEST])))
     )
     rule = {"near": 0.2, "far": 0.4, "n_pairs": 300, "random_state": np.random.RandomState(0)}
-    pairs = draw_ranked_pairs(rankdata(Y[TEST])[:, None], **rule)
+    pairs = draw_ranked_pairs(rankdata(Y[TEST])[:, None], total=120, **rule)
     distances = fitted.pair_distance(pairs.index, X[TEST])
     assert facts["pairs"]["auc"] == pytest.approx(roc_auc_score(pairs.similar, -distances))
     right = balanced_accuracy_score(pairs.similar, distances < fitted.threshold_)

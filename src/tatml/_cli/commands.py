@@ -555,7 +555,7 @@ def evaluation_pairs(
         rule = {name: getattr(estimator, name) for name in ("near", "far", "n_pairs")}
         ranks = _ranks_of(data, estimator)
         with data_errors(data):
-            pairs = draw_ranked_pairs(ranks, groups, random_state=rng, **rule)
+            pairs = draw_ranked_pairs(ranks, groups, total=len(ranks), random_state=rng, **rule)
     else:
         labels = np.unique(data.y, return_inverse=True)[1]
         with data_errors(data):
