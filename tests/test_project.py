@@ -434,6 +434,7 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
             "Prepared",
             "Metric",
             "FittedPart",
+            "KnownSamples",
             "Rounds",
             "Candidate",
         ),

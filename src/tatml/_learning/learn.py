@@ -293,10 +293,10 @@ def in_given_rows(metric: Metric, rows: Indices | None) -> Metric:
         return metric
     kernel_map, pairs = metric.kernel_map, metric.pairs
     if kernel_map is not None:
-        kernel_map.landmark_rows_ = rows[kernel_map.landmark_rows_]
+        kernel_map = kernel_map.among_rows(rows)
     if isinstance(pairs, Pairs):
         pairs = Pairs(np.asfortranarray(rows[pairs.index]), pairs.similar, pairs.weights)
-    return replace(metric, pairs=pairs)
+    return replace(metric, kernel_map=kernel_map, pairs=pairs)
 
 
 def learn_from_pairs(

@@ -370,6 +370,11 @@ class KernelMap(SampleReader):
         self.block_shapes_out_ = (*kept, *images)
         return self
 
+    def among_rows(self, rows: Indices) -> KernelMap:
+        """Name the landmarks by numbers of other samples, of which `rows` were those of fit."""
+        self.landmark_rows_ = rows[self.landmark_rows_]
+        return self
+
     def map_blocks(self, blocks: Blocks) -> Blocks:
         """Return the features, if they are kept, and the coordinates of the kernel images."""
         self._check_signs(blocks)
