@@ -31,7 +31,7 @@ import scipy.linalg
 from common import describe_machine
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
@@ -250,6 +250,9 @@ METHODS = {
     ),
     "forest posteriors": lambda seed: Posteriors(
         RandomForestClassifier(300, min_samples_leaf=2, random_state=seed)
+    ),
+    "boosting posteriors": lambda seed: Posteriors(
+        HistGradientBoostingClassifier(early_stopping=True, random_state=seed)
     ),
 }
 
