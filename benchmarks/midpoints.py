@@ -31,7 +31,7 @@ import scipy.linalg
 from common import describe_machine
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
@@ -251,6 +251,9 @@ METHODS = {
     "forest posteriors": lambda seed: Posteriors(
         RandomForestClassifier(300, min_samples_leaf=2, random_state=seed)
     ),
+    "boosting posteriors": lambda seed: Posteriors(
+        HistGradientBoostingClassifier(early_stopping=True, random_state=seed)
+    ),
 }
 
 
@@ -297,11 +300,10 @@ def score_split(model, parts, seed):
 
 def promised_misses(known, similar, index, found):
     """Return which scores are below a threshold that promises MAX_RATE; None if none does."""
-    offset = 1 + max(np.max(known), np.max(found))
-    judge = PairThreshold("precomputed").fit(offset - known, np.where(similar, 1, -1))
+    judge = PairThreshold("precomputed", greater_is_same=True)
     try:
         judge.calibrate_threshold(
-            offset - known,
+            known,
             np.where(similar, 1, -1),
             strategy="false_match_rate",
             max_rate=MAX_RATE,
@@ -309,7 +311,7 @@ def promised_misses(known, similar, index, found):
         )
     except ValueError:
         return None
-    return offset - found >= judge.threshold_
+    return judge.predict(found) < 0
 
 
 def splits_of(X, y, groups, repeats, new_classes):

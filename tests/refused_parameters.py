@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from good_calls import QuarticLoss
+from good_calls import QuarticLoss, classes
 from hostile import ENDLESS, HUGE, HostileIterator, HostileNumber, HostileRepr
 from refusals import (
     BOTH,
@@ -28,7 +28,9 @@ from refusals import (
     of,
     together,
 )
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import LinearSVC
 
 from tatml import TATML, Comparisons, Compute, Dykstra, Maz, Newton
 from tatml.features import KernelMap
@@ -208,11 +210,13 @@ COUNTS = {
     "cv": no_folds("TATMLCV.fit") + no_folds("Maz.fit", **SEARCH),
 }
 
+FLAG = "expected True or False, got"
+CLASSIFIER = "expected a fitted classifier"
+KNOWING = LogisticRegression().fit(X, classes())
 SINGLE = {"compute": Compute(dtype="float32")}
 ONE_OF = "expected one of '.*got"
 SOLVER = "expected 'newton', 'dykstra', Newton.*got"
 PROJECTIONS = "expected 'newton', because ITML's projections need vectors in one block, got"
-FLAG = "expected True or False, got"
 OUTLIERS = "expected True, False or one of 'auto', 'replace', got"
 SOURCE = "expected None, an integer, a RandomState or a Generator, got"
 WORDS = {
@@ -222,7 +226,13 @@ WORDS = {
     + of("scoring", FIT, Value, ONE_OF, "precision", None)
     + of("prior", FIT, Value, ONE_OF, "wishful")
     + of("prior", "GMML.fit", Value, ONE_OF, None, 3, np.eye(3))
-    + of("metric", FIT, Value, ONE_OF, "taxi", None, 3),
+    + of("metric", FIT, Value, ONE_OF, "taxi", None, 3)
+    + of("greater_is_same", FIT, Type, FLAG, "yes", None, 0.5)
+    + of("greater_is_same", FIT, Value, "expected False with metric='euclidean', which is", True)
+    + of("classifier", FIT, Type, CLASSIFIER, 3, "forest", LinearSVC(), LogisticRegression)
+    + of("classifier", FIT, Value, CLASSIFIER, LogisticRegression())
+    + of("classifier", FIT, Value, "expected None unless metric='posteriors', got", KNOWING)
+    + of("classifier", FIT, Type, CLASSIFIER, None, metric="posteriors"),
     "searches": of("param_grid", FIT, Value, r"C: expected at least one value, got none", {"C": []})
     + of("param_grid", FIT, Value, "C: expected a positive number, got -1.0", {"C": [1.0, -1.0]})
     + of("param_grid", FIT, Value, "C: expected a positive number, got 0", [{}, {"C": range(2)}])

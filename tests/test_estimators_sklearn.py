@@ -164,6 +164,17 @@ def test_the_checks_of_scikit_learn_for_pairs(estimator):
     assert failed_checks(estimator, EXPECTED_FAILURES) == {}
 
 
+def minus_distance(u, v):
+    return -float(np.sum(np.abs(u - v)))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # scikit-learn, NaN in y
+def test_the_checks_of_scikit_learn_for_scores():
+    weights = {"check_sample_weight_equivalence_on_dense_data": "Platt's targets are of few pairs"}
+    judge = ThresholdOfRows(minus_distance, greater_is_same=True)
+    assert failed_checks(judge, EXPECTED_FAILURES | weights) == {}
+
+
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # scikit-learn, NaN in y
 @pytest.mark.filterwarnings("ignore:threshold_: ")
 @pytest.mark.parametrize("make", [TATML, ScoreOfRows])

@@ -248,9 +248,9 @@ def test_a_failed_export_keeps_the_file(tmp_path):
     [
         (lambda: TATML(), NotFittedError, "This TATML instance is not fitted yet"),
         (
-            lambda: PairThreshold("precomputed").fit([0.1, 0.9], [1, -1]),
+            lambda: PairThreshold("precomputed"),
             TypeError,
-            "estimator: expected one with components_, block_shapes_, got PairThreshold without",
+            "estimator: expected one with threshold_, got PairThreshold without threshold_; call",
         ),
         (
             lambda: PCA().fit(samples("vectors")),

@@ -100,7 +100,8 @@ DEFAULTS = {
     | {"clip_outliers": "auto", "kernel": None}
     | (SHARED | PULLED | SOLVED),
     "PairThreshold": PULLED
-    | {"metric": "euclidean", "class_weight": "balanced", "preprocessor": None},
+    | {"metric": "euclidean", "class_weight": "balanced", "preprocessor": None}
+    | {"greater_is_same": False, "classifier": None},
 }
 
 

@@ -31,7 +31,9 @@ def test_the_baseline_is_the_ratio_of_the_two_covariance_model(samples):
     assert_allclose(judge.score(index, X), same.logpdf(pairs) - apart.logpdf(pairs), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["PLDA", "LDA + cosine", "cosine", "logistic posteriors"])
+@pytest.mark.parametrize(
+    "name", ["PLDA", "LDA + cosine", "cosine", "logistic posteriors", "boosting posteriors"]
+)
 def test_a_baseline_has_a_threshold_and_a_ratio(samples, name):
     X, y = samples
     judge = midpoints.make_judge(name, 0).fit(X, y)

@@ -40,7 +40,17 @@ from tatml._estimators.parameters import (
 from tatml.features import KernelMap
 
 # Parameters of which some values are refused only when the samples, pairs or labels are known.
-NEED_DATA = {"class_weight", "cv", "k", "kernel", "n_components", "preprocessor", "prior", "solver"}
+NEED_DATA = {
+    "class_weight",
+    "classifier",
+    "cv",
+    "k",
+    "kernel",
+    "n_components",
+    "preprocessor",
+    "prior",
+    "solver",
+}
 # The last two may overflow together with the data.
 NEED_DATA |= {
     "estimator",

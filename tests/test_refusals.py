@@ -293,7 +293,7 @@ def test_what_is_shown_must_be_fitted_and_have_what_is_shown():
         ),
         (lambda: threshold_interval(classifier, X, Y), "margin, got LogisticRegression "),
         (lambda: error_rates(classifier, INDEX, SIGNS, X), ".*got LogisticRegression without "),
-        (lambda: error_rates(metric, INDEX, SIGNS, X), ".*got Euclidean without threshold_$"),
+        (lambda: error_rates(metric, INDEX, SIGNS, X), ".*Euclidean without threshold_; call fit"),
         (
             lambda: check_has(make_pipeline(metric), "components_"),
             r"components_, got Pipeline without components_; of a pipeline, give pipeline\[-1\], ",

@@ -179,10 +179,10 @@ def check_callable(name: str, value: Any) -> Any:
 
 
 def check_metric(name: str, value: Any) -> Any:
-    """Return the value if scikit-learn knows its name, or it is "precomputed" or a function."""
+    """Return the value if it is a name that `PairThreshold` knows, or a function."""
     if callable(value):
         return value
-    return check_choice(name, value, ["precomputed", *PAIRED_DISTANCES])
+    return check_choice(name, value, ["precomputed", "posteriors", *PAIRED_DISTANCES])
 
 
 def generator_of(value: Any) -> Any:

@@ -28,7 +28,13 @@ from sklearn.utils.validation import check_is_fitted
 from . import __version__, _estimators
 from ._data.atomic_files import write_arrays, written_atomically
 from ._data.blocks import Blocks
-from ._estimators.fitted_state import ATTRIBUTES, HELD, check_fitted_state, revealed_samples
+from ._estimators.fitted_state import (
+    ATTRIBUTES,
+    HELD,
+    IN_FILES,
+    check_fitted_state,
+    revealed_samples,
+)
 from ._estimators.inputs import check_has
 from ._estimators.metric import CENTER, center_of
 from ._estimators.tatml_cv import columns_of
@@ -54,6 +60,7 @@ EXPORT_FORMAT = "tatml metric 1"
 KERNEL_FORMAT = "tatml kernel metric 1"
 SCORE_FORMAT = "tatml score 1"  # of midpoints
 KERNEL_SCORE_FORMAT = "tatml kernel score 1"
+THRESHOLD_FORMAT = "tatml threshold 1"  # of PairThreshold
 # Written if the estimator has them.
 MATRICES = ("components_", "factors_", "sum_factors_", "midpoint_", "cell_bounds_", CENTER)
 SCALARS = ("threshold_", "same_rate_", "likelihood_ratio_")
@@ -62,8 +69,8 @@ SCALARS = ("threshold_", "same_rate_", "likelihood_ratio_")
 MAX_BYTES = 2 * 2**30
 # The limit of the description in a skops file; that of a usual model has 50,000 bytes.
 MAX_SCHEMA_BYTES = 2**24
-# Attributes that are not saved: the samples and the pairs.
-LEFT_OUT = ("preprocessor", "pairs_", "similar_", "pair_weights_", "comparisons_")
+# Attributes that are not saved: the samples, the classifier of posteriors and the pairs.
+LEFT_OUT = ("preprocessor", "classifier", "pairs_", "similar_", "pair_weights_", "comparisons_")
 
 SPLITTERS = [
     getattr(sklearn.model_selection, name)
@@ -131,9 +138,9 @@ def save_model(estimator: Any, path: str | os.PathLike, metadata: dict | None = 
     """Save a fitted estimator, without the training data that it does not need.
 
     The file holds the parameters and what was learnt: matrices, the threshold, the mean of the
-    samples, the history of the solver. It does not hold labels or pairs: `preprocessor`, `pairs_`,
-    `similar_`, `pair_weights_`, `comparisons_` and the multipliers in `result_` are None in the
-    loaded model. It holds samples, or reveals them, in these cases:
+    samples, the history of the solver. It does not hold labels or pairs: `preprocessor`,
+    `classifier`, `pairs_`, `similar_`, `pair_weights_`, `comparisons_` and the multipliers in
+    `result_` are None in the loaded model. It holds samples, or reveals them, in these cases:
 
     - With a kernel, the landmarks are training samples: by default all of them, up to 300.
     - A block with more rows than its samples span reveals their span, which tells training samples
@@ -428,14 +435,16 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     replaced, it contains their bounds and medians (see `TATML`). With a kernel, it
     contains the kernel and its landmarks, which are training samples. The matrix of a block with
     more rows than samples reveals their span, which tells training samples from others; SECURITY.md
-    says more. Reading the file needs only NumPy: ``numpy.load(path, allow_pickle=False)``.
-    docs/deployment.md describes the format and has a short scorer. An existing file is replaced in
-    one step.
+    says more. Of a `PairThreshold` the file contains the name of its distance or score, whether a
+    greater value is the same, the threshold and the calibration. Reading the file needs only NumPy:
+    ``numpy.load(path, allow_pickle=False)``. docs/deployment.md describes the formats and has short
+    scorers. An existing file is replaced in one step.
 
     Parameters
     ----------
     model : fitted estimator or Model
-        An estimator with `components_` or a midpoint, or what `load_model` returns.
+        An estimator with `components_` or a midpoint, a `PairThreshold`, or what `load_model`
+        returns.
     path : str or path
         The file, usually ``*.npz``. A link to a file stands for that file.
 
@@ -447,7 +456,7 @@ def export(model: Any, path: str | os.PathLike) -> Path:
     Raises
     ------
     TypeError
-        If the estimator has no components, as `PairThreshold`.
+        If the estimator has no components, or a `PairThreshold` has a function as `metric`.
     ValueError
         If the estimator is not fitted, or has a block with more than 1,000 rows and fewer samples,
         whose matrix is not formed.
@@ -477,6 +486,9 @@ def export(model: Any, path: str | os.PathLike) -> Path:
         n_rows = max((factor.shape[1] for factor in wide), default=0)
         if n_rows > MOST_ROWS:
             raise ValueError(too_large("model", n_rows))
+    elif hasattr(estimator, "greater_is_same"):
+        check_has(estimator, "threshold_")
+        IN_FILES["metric"]("metric", estimator.metric)
     else:
         check_has(estimator, "components_", "block_shapes_")
     state = vars(estimator)
@@ -484,8 +496,28 @@ def export(model: Any, path: str | os.PathLike) -> Path:
         if name in state:
             ATTRIBUTES[name](name, state[name])
     path = Path(path)
-    write_arrays(path, _arrays_of(estimator), overwrite=True)
+    is_judge = hasattr(estimator, "greater_is_same")
+    arrays = _arrays_of_judge(estimator) if is_judge else _arrays_of(estimator)
+    write_arrays(path, arrays | _scalars_of(estimator), overwrite=True)
     return path
+
+
+def _arrays_of_judge(estimator: Any) -> dict[str, NDArray]:
+    """Return what PairThreshold compares with its threshold: minus the value if it is a score."""
+    return {
+        "format": np.array(THRESHOLD_FORMAT),
+        "metric": np.array(estimator.metric),
+        "greater_is_same": np.array(estimator._is_score),
+    }
+
+
+def _scalars_of(estimator: Any) -> dict[str, NDArray]:
+    """Return the threshold, and the calibration of probabilities."""
+    return {
+        name.removesuffix("_"): np.asarray(getattr(estimator, name), dtype=np.float64)
+        for name in SCALARS
+        if hasattr(estimator, name)
+    }
 
 
 def _arrays_of(estimator: Any) -> dict[str, NDArray]:
@@ -509,10 +541,6 @@ def _arrays_of(estimator: Any) -> dict[str, NDArray]:
         for m, matrix in enumerate(matrices):
             whole = matrix.matrix() if isinstance(matrix, SpanFactor) else matrix
             arrays[f"{name}_{m}"] = np.ascontiguousarray(whole, dtype=np.float64)
-    for name in SCALARS:
-        if hasattr(estimator, name):
-            value = np.asarray(getattr(estimator, name), dtype=np.float64)
-            arrays[name.removesuffix("_")] = value
     return arrays
 
 

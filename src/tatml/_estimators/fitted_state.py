@@ -109,6 +109,8 @@ def _required(estimator: Any, parameters: Sequence[str]) -> set[str]:
         names.add("prior_")
     if not getattr(estimator, "_learns_threshold", True):
         names -= {"threshold_", "b0_"}
+    if state.get("metric") == "precomputed" and "any_sign_" not in state:  # it needs no fit
+        names -= {"classes_", "b0_"}
     return names | set(CALIBRATED if state.keys() & set(CALIBRATED) else ())
 
 
@@ -188,7 +190,8 @@ INTEGERS = partial(check_array, "i", 1)
 def _check_metric(name: str, value: Any) -> None:
     if not isinstance(value, str):
         raise TypeError(
-            f"{name}: expected the name of a distance, got {shown(value)}; functions are not saved"
+            f"{name}: expected the name of a distance or score, got {shown(value)}; functions are "
+            "not saved: fit PairThreshold('precomputed') to the values of the function, and save it"
         )
 
 
@@ -222,7 +225,13 @@ def _check_loss(name: str, value: Any) -> None:
         )
 
 
+def _check_no_classifier(name: str, value: Any) -> None:
+    if value is not None:
+        raise TypeError(f"{name}: expected None in a saved model, got {shown(value)}")
+
+
 IN_FILES: dict[str, Check] = {
+    "classifier": _check_no_classifier,
     "cv": or_none(_check_splits),
     "estimator": or_none(_check_unfitted),
     "loss": _check_loss,

@@ -362,7 +362,7 @@ def tuple_samples(
     array = read_tuples(tuples, name)
     has_indicators = preprocessor is not None and array.ndim == 2
     if not has_indicators and array.ndim not in (3, 4):
-        raise ValueError(_wrong_tuples(array, name, preprocessor))
+        raise ValueError(wrong_tuples(array, name, preprocessor))
     if len(array) == 0 or array.shape[1] != size or array.size == 0:
         raise ValueError(
             f"{name}: expected at least one {name[:-1]}, {NUMBERS[size]} samples per {name[:-1]}, "
@@ -399,7 +399,11 @@ def given_distances(
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         what = "numbers" if any_sign else "distances of at least 0"
-        raise ValueError(f"{name}: expected finite {what}, got {values[row]} for pair {row}")
+        hint = "; put a finite number beyond all others in its place"
+        raise ValueError(
+            f"{name}: expected finite {what}, got {values[row]} for pair {row}"
+            f"{hint if any_sign and np.isinf(values[row]) else ''}"
+        )
     return values
 
 
@@ -459,7 +463,7 @@ def read_tuples(tuples: Any, name: str = "pairs") -> NDArray:
     return read_array(fetched(tuples), name)
 
 
-def _wrong_tuples(array: NDArray, name: str, preprocessor: Any) -> str:
+def wrong_tuples(array: NDArray, name: str, preprocessor: Any) -> str:
     """Return the message for tuples of a wrong number of dimensions."""
     shape = f"(n_{name}, {TUPLE_SIZES[name]}"
     expected = f"{shape}, n) or {shape}, n, n')"
@@ -481,7 +485,9 @@ def check_has(estimator: Any, *names: str) -> None:
         hint = ""
         if hasattr(estimator, "steps"):
             hint = "; of a pipeline, give pipeline[-1], and samples after pipeline[:-1].transform"
-        elif getattr(estimator, "_signed_scores", False):
+        elif missing == ["threshold_"]:
+            hint = "; call fit with labelled pairs, calibrate_threshold or set_threshold"
+        elif getattr(estimator, "midpoint", False) is True:
             hint = ": it has a score of pairs, which is no distance; fit with midpoint=False"
         raise TypeError(
             f"estimator: expected one with {', '.join(names)}, got {type(estimator).__name__} "

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, get_args
 
 from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import PAIRED_DISTANCES
 
 from .._data.pairs import check_comparison_margin
 from .._data.sampling import STRATEGIES
@@ -46,6 +47,7 @@ from .._validation import (
     is_flag,
 )
 from ..features._kernel_map import KERNELS, KernelMap
+from .posteriors import check_classifier
 
 Check = Callable[[str, Any], Any]
 
@@ -82,6 +84,8 @@ def checked(estimator: BaseEstimator) -> SimpleNamespace:
         )
     if "loss" in settings:
         check_together(SimpleNamespace(**{"midpoint": False} | settings))
+    if "greater_is_same" in settings:
+        check_score(SimpleNamespace(**settings))
     return SimpleNamespace(**settings)
 
 
@@ -119,6 +123,21 @@ def _check_for_midpoint(settings: Any) -> None:
         raise ValueError(
             "pairs: expected 'random' or 'all' with midpoint=True, because neighbours are those of "
             "a distance, got 'neighbors'"
+        )
+
+
+def check_score(settings: Any) -> None:
+    """Raise for a direction or a classifier of PairThreshold that its metric does not have."""
+    is_named = isinstance(settings.metric, str)
+    if settings.classifier is not None and not (is_named and settings.metric == "posteriors"):
+        raise ValueError(
+            "classifier: expected None unless metric='posteriors', got "
+            f"{shown(settings.classifier)}"
+        )
+    if settings.greater_is_same and is_named and settings.metric in PAIRED_DISTANCES:
+        raise ValueError(
+            f"greater_is_same: expected False with metric={settings.metric!r}, which is a "
+            "distance, got True"
         )
 
 
@@ -378,9 +397,11 @@ OF_ANY_SIGN = {"threshold": _check_any_threshold, "threshold_prior": or_none(che
 CHECKS: dict[str, Check] = OF_TATML | {
     "bounds": or_none(_check_bounds),
     "class_weight": or_none(_check_class_weight),
+    "classifier": or_none(check_classifier),
     "far": check_between,
     "cv": or_none(_check_folds),
     "gamma": check_positive,
+    "greater_is_same": check_flag,
     "k": check_count,
     "max_rounds": check_count,
     "metric": check_metric,

@@ -173,7 +173,8 @@ def report(
     Parameters
     ----------
     estimator : fitted estimator with a pair score
-        Rows for `threshold_` and for probabilities need those.
+        Rows for `threshold_` and for probabilities need those. For the scores of another model a
+        `PairThreshold("precomputed", greater_is_same=True)`, which needs no fit.
     pairs, X
         Pairs, as for `pair_score`. They must not be used in fit or in a calibration.
     y : array-like of shape (n_pairs,)
@@ -212,6 +213,13 @@ def report(
     >>> print(report(judge, distances[1::2], y[1::2]))  # doctest: +ELLIPSIS
     PairThreshold on 250 similar and 2500 dissimilar pairs, taken to be independent
     ...
+
+    Scores of another model, without a threshold:
+
+    >>> scores = -distances
+    >>> found = report(PairThreshold("precomputed", greater_is_same=True), scores, y)
+    >>> found.points[0].name
+    'equal error rate'
     """
     check_has(estimator, "pair_score")
     level = check_between("confidence_level", confidence_level)
@@ -435,7 +443,7 @@ def error_rates(
     Parameters
     ----------
     estimator : fitted estimator with a threshold
-        It predicts which pairs are the same.
+        It predicts which pairs are the same. For the scores of another model a `PairThreshold`.
     pairs, X
         Pairs, as for `pair_score`. They must be used neither to learn the metric nor to
         calibrate the threshold.
