@@ -167,10 +167,12 @@ def fit_case(rng: np.random.Generator) -> Case:
     arguments = {"X": samples(kind), "y": classes()}
     if rng.random() < 0.2:
         arguments["groups"] = np.arange(N_SAMPLES) // 2
+    if rng.random() < 0.2:
+        arguments["sample_weight"] = rng.choice([0.0, 0.5, 1.0, 2.0], size=N_SAMPLES)
     if rng.random() < 0.1:
         options["preprocessor"], arguments["X"] = arguments["X"], np.arange(N_SAMPLES)
     estimator = new_or_fitted(rng, make, options)
-    kinds = {"X": SAMPLES, "y": LABELS, "groups": LABELS}
+    kinds = {"X": SAMPLES, "y": LABELS, "groups": LABELS, "sample_weight": WEIGHTS}
     return Case(f"{make.__name__}.fit", estimator.fit, arguments, estimator, kinds)
 
 

@@ -40,6 +40,7 @@ DAYS = dates_like(X)
 READ = f"{BY_SAMPLES} *.transform"
 ALL = f"{READ} learn_metric"
 TABULAR = "expected a table of finite real numbers, one row per sample, got "
+ONES, ENTRY = np.ones(N), "expected finite, non-negative numbers, got "
 NOT_FINITE = "expected finite numbers, got (nan|inf) in block "
 RAGGED = [[1.0], [1.0, 2.0]] * 6
 WITH_NA = pd.DataFrame(X).astype("Float64").mask(np.arange(N * 3).reshape(N, 3) == 22)
@@ -349,6 +350,19 @@ LABELS = {
     + of("y", BY_LABELS, Value, "expected one label .*no array today", HostileArray())
     + of("y", BY_LABELS, Type, "expected a dense array", scipy.sparse.csr_array(Y[:, None]))
     + of("y", BY_LABELS, Type, "expected an array without masked entries", masked(Y)),
+    "sample_weight": [
+        *of(
+            "sample_weight", BY_SAMPLES, Value, r"expected shape \(12,\), one for each s", ONES[1:]
+        ),
+        *of("sample_weight", BY_SAMPLES, Value, ENTRY + "-1.0 in row 4", with_entry(ONES, 4, -1.0)),
+        *of("sample_weight", BY_SAMPLES, Value, ENTRY + "nan in row 4", with_entry(ONES, 4, nan)),
+        *of("sample_weight", BY_SAMPLES, Value, ENTRY + "inf in row 4", with_entry(ONES, 4, inf)),
+        *of("sample_weight", BY_SAMPLES, Value, "expected at least one positive weight", 0 * ONES),
+        *of("sample_weight", BY_SAMPLES, Value, "expected the largest weight", 1e-150 * ONES),
+        *of("sample_weight", BY_SAMPLES, Type, "expected real numbers, got dtype <U1", ["a"] * N),
+        *of("sample_weight", BY_SAMPLES, Type, "expected an array without masked", masked(ONES)),
+        *of("sample_weight", BY_LABELS, Value, ".*at least two classes, got them in one", Y == 0),
+    ],
     "groups": of(
         "groups", BY_SAMPLES, Value, "expected one value for each of the 12 samples", Y[:-1]
     )

@@ -112,7 +112,7 @@ def test_requests_of_metadata_are_not_saved(folder):
     with config_context(enable_metadata_routing=True):
         io.save_model(fitted().set_fit_request(groups=True), "model.skops")
     requests = io.load_model("model.skops").estimator.get_metadata_routing().fit.requests
-    assert requests == {"groups": None}
+    assert requests == {"groups": None, "sample_weight": None}
 
 
 def test_every_kind_of_model_answers_the_same_after_loading(folder):

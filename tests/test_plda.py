@@ -285,14 +285,14 @@ def test_ratios_move_to_their_mean_by_the_share(share, monkeypatch):
     monkeypatch.setattr(module, "ledoit_wolf_shrinkage", lambda rows, assume_centered: share)
     X, y = sample_classes()
     ratio = np.array([0.0, 1.0, 2.0, 9.0])
-    found = shrunk_ratios(ratio, np.eye(4), X, y)
+    found = shrunk_ratios(ratio, np.eye(4), X, within_classes(Blocks(X), y))
     assert_allclose(found, (1 - share) * ratio + share * 3.0, rtol=1e-12)
 
 
 def test_shrunk_ratios_lie_between_the_least_and_the_largest_and_keep_their_mean_and_order():
     X, y = sample_classes(seed=5)
     ratio = np.array([0.1, 0.2, 3.0, 8.0])
-    found = shrunk_ratios(ratio, np.eye(4), X, y)
+    found = shrunk_ratios(ratio, np.eye(4), X, within_classes(Blocks(X), y))
     assert found.mean() == pytest.approx(ratio.mean())
     assert ratio.min() < found[0] < found[1] < found[2] < found[3] < ratio.max()
     assert_allclose(shrunk_share(ratio, found), shrunk_share(ratio, found)[0])
@@ -304,7 +304,7 @@ def test_many_classes_are_hardly_shrunk_and_few_are_shrunk_much():
     for n_classes in (4, 40, 4000):
         rng = np.random.default_rng(0)
         X = (rng.normal(size=(n_classes, 4)) * np.sqrt(ratio))[:, :, None]
-        found = shrunk_ratios(ratio, np.eye(4), X, np.arange(n_classes))
+        found = shrunk_ratios(ratio, np.eye(4), X, within_classes(Blocks(X), np.arange(n_classes)))
         shares.append(shrunk_share(ratio, found)[0])
     assert shares[0] > 0.1 > shares[1] > 0.01 > shares[2] > 0
 

@@ -624,7 +624,7 @@ def test_kernel_values_are_searched_over():
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")  # few samples
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # scikit-learn, NaN in y
 def test_the_checks_of_scikit_learn():
-    model = search_over({"C": [9.0]}, cv=2, n_pairs_per_class=4)
+    model = search_over({"C": [9.0]}, cv=2)
     results = check_estimator(model, on_fail=None, on_skip=None)
     assert sum(result["status"] == "passed" for result in results) > 40
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []

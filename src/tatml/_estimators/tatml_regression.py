@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal, Self
@@ -10,11 +10,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._array import Doubles, Indices
 from .._data.arrays import group_labels
 from .._data.blocks import Blocks
+from .._data.pairs import Pairs
 from .._data.sampling import balanced, draw_ranked_pairs, slice_ranks
 from .._learning.cross_fit import merge_identical
-from .._learning.labelled import LabelledSamples, distinct, draw_of_copies
+from .._learning.labelled import LabelledSamples, counted, distinct, draw_of_copies
 from .._learning.learn import distinct_samples, in_given_rows, learn_from_pairs
 from .._learning.priors import KnownSamples
 from .._learning.samples import KernelLike
@@ -175,8 +177,7 @@ class TATMLRegression(LabelEstimator):
             total = len(ranks) if weights is None else float(np.sum(weights))
             labels = np.unique(ranks, axis=0, return_inverse=True)[1].ravel()
             units = group_labels(groups, len(blocks))
-            samples, rows = distinct(LabelledSamples(blocks, labels, units, weights), False)
-            ranks = ranks[rows]
+            given = LabelledSamples(blocks, labels, units, weights)
             draw = partial(
                 draw_ranked_pairs,
                 total=total,
@@ -185,9 +186,8 @@ class TATMLRegression(LabelEstimator):
                 n_pairs=parameters.n_pairs,
                 random_state=generator_of(settings.random_state),
             )
-            of_label = ranks[np.unique(samples.labels, return_index=True)[1]]
-            pairs = draw_of_copies(samples, lambda labels, units: draw(of_label[labels], units))
-            pairs = balanced(pairs)
+            samples, rows, pairs = _draw_distinct(given, ranks, draw)
+            ranks = ranks[rows]
             used, merged, n_counted = merge_identical(samples.blocks, pairs)
             known = KnownSamples(slice_ranks(ranks, total), samples.groups, samples.weights)[used]
             learnt, cells = distinct_samples(
@@ -203,3 +203,25 @@ class TATMLRegression(LabelEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _draw_distinct(
+    given: LabelledSamples, ranks: Doubles, draw: Callable[..., Pairs]
+) -> tuple[LabelledSamples, Indices, Pairs]:
+    """Return the distinct samples, their rows, and pairs of them that `draw` makes of ranks.
+
+    If distinct ones give no similar pairs, copies stay: then an error says what is wrong with them.
+    """
+
+    def drawn(of_label: Doubles, labels: Indices, groups: Indices | None) -> Pairs:
+        return draw(of_label[labels], groups)
+
+    for samples, rows in (distinct(given, False), counted(given, 0)):
+        of_label = ranks[rows][np.unique(samples.labels, return_index=True)[1]]
+        try:
+            pairs = draw_of_copies(samples, partial(drawn, of_label))
+            break
+        except ValueError:
+            if samples.copies is None:
+                raise
+    return samples, rows, balanced(pairs)
