@@ -180,7 +180,8 @@ def test_all_pairs_in_tiles_have_the_products_of_the_weights(monkeypatch):
 
 
 def test_learn_metric_takes_weights_of_the_samples_of_all_pairs():
-    Z, weights = X / X.std(axis=0), RNG.uniform(0.1, 3, size=N)
+    rng = np.random.default_rng(1)
+    Z, weights = X / X.std(axis=0), rng.uniform(0.1, 3, size=N)
     first, second = np.triu_indices(N, 1)
     pairs, similar = np.stack([first, second], axis=1), Y[first] == Y[second]
     kinds = np.where(similar, 2.0, 0.5)
@@ -208,7 +209,8 @@ def test_weights_of_wide_dense_and_sparse_samples():
 
 
 def test_weights_of_matrices_and_several_blocks():
-    M = RNG.normal(size=(N, 4, 6)) + Y[:, None, None]
+    rng = np.random.default_rng(2)
+    M = rng.normal(size=(N, 4, 6)) + Y[:, None, None]
     blocks = Blocks(X, M)
     model = TATML(**ALL)
     weighted = model.fit(blocks, Y, sample_weight=WEIGHTS).pair_distance(PAIRS, blocks)
@@ -233,9 +235,9 @@ def test_rows_of_a_kernel_matrix_have_positive_weights():
 @pytest.mark.parametrize("units", ["columns", "affine"])
 def test_scatters_of_a_prior_are_weighted_means(kind, units):
     """Without shrinkage, copies and weights agree exactly; with it, copies are one observation."""
-    Z = RNG.normal(size=(60, 3)) + np.arange(60)[:, None] % 3
-    y, weights = np.arange(60) % 3, RNG.integers(1, 5, size=60)
-    copies = np.repeat(np.arange(60), weights)
+    rng, y = np.random.default_rng(0), np.arange(600) % 3
+    Z, weights = rng.normal(size=(600, 3)) + y[:, None], rng.integers(1, 5, size=600)
+    copies = np.repeat(np.arange(600), weights)
     S = np.eye(3)
     one = block_prior(
         kind,
@@ -252,7 +254,8 @@ def test_scatters_of_a_prior_are_weighted_means(kind, units):
 
 
 def test_means_and_spreads_of_classes_are_weighted():
-    Z, y, weights = RNG.normal(size=(30, 4)), np.arange(30) % 3, RNG.integers(1, 5, size=30)
+    rng = np.random.default_rng(3)
+    Z, y, weights = rng.normal(size=(30, 4)), np.arange(30) % 3, rng.integers(1, 5, size=30)
     copies = np.repeat(np.arange(30), weights)
     array, repeated = (Blocks(of).arrays[0] for of in (Z, Z[copies]))
     relative = weights / weights.mean()
@@ -272,7 +275,8 @@ def test_means_and_spreads_of_classes_are_weighted():
 
 
 def test_weighted_ranks_are_those_of_copies():
-    y, weights = RNG.integers(0, 9, size=40), RNG.integers(1, 5, size=40)
+    rng = np.random.default_rng(4)
+    y, weights = rng.integers(0, 9, size=40), rng.integers(1, 5, size=40)
     copies = np.repeat(np.arange(40), weights)
     found = target_ranks(TATMLRegression(), y, 40, weights.astype(float))
     assert_array_equal(found[copies, 0], rankdata(y[copies]))
@@ -282,13 +286,14 @@ def test_weighted_ranks_are_those_of_copies():
 
 
 def test_copies_are_found_by_all_blocks_and_classes():
+    rng = np.random.default_rng(5)
     A, B = np.array([[1.0], [0.0], [1.0], [1.0], [-0.0]]), np.array([[2.0], [5], [2], [3], [5]])
     blocks = Blocks(A, B)
     assert_array_equal(first_copies(blocks), [0, 1, 0, 3, 1])
     assert_array_equal(first_copies(blocks, [np.array([0, 0, 1, 0, 0])]), [0, 1, 2, 3, 1])
     sparse = Blocks(SparseBlock(scipy.sparse.csr_array([[1.0, 2], [0, 3], [1, 2], [3, 0]])))
     assert_array_equal(first_copies(sparse), [0, 1, 0, 3])
-    order = RNG.permutation(5)
+    order = rng.permutation(5)
     codes = np.array([0, 1, 2, 3, 4])
     assert_array_equal(
         codes[order][order_of_content(blocks[order], codes[order])],
