@@ -1,0 +1,181 @@
+"""How often the limits of a report cover the true values, and how wide they are.
+
+In each world, similar and dissimilar pairs of the same identities are drawn many times, and the
+limits of the AUC, the equal error rate, the FNMR at given FMR and the detection costs are compared
+with the true values. Columns, for each quantity:
+
+- cover: share of runs in which the 95 % limits contain the true value;
+- width: mean width relative to the limits of an oracle, which are of the same form (mid-p limits of
+  a rate) and have the true variance of the estimate, that over the runs;
+- below, above: shares of runs in which the true value is below or above the limits.
+
+Other methods, for comparison (`--method`): "given" takes a chosen threshold as given; "vertex" and
+"dbn" are the percentiles of 200 bootstrap samples of the identities, drawn with replacement or
+each taken twice or left out, as the package cimat does.
+
+The worlds of one kind of pairs are those of verification_worlds.py, each with similar pairs of new
+samples of the same identities; the worlds of this file draw samples of identities and compare all
+of them, or some. All of them were written down before a method was run on them.
+
+    python benchmarks/limits_coverage.py [--runs 300] [--only WORD] [--jobs 16] [--method ours]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from time import perf_counter
+
+import numpy as np
+from common import describe_machine
+from verification_worlds import WORLDS, People, genuine_population, population
+
+N_POPULATION = 4_000_000
+RATES = (0.1, 0.01, 0.001)
+SAME_RATES = (0.5, 0.1, 0.01)  # of the detection costs
+WORST = 20  # worlds that run again, with more runs
+
+
+# Worlds with both kinds of pairs
+
+
+class Remembering:
+    """A population that remembers the identities that a design has drawn last."""
+
+    def __init__(self, people):
+        self.people = people
+        self.drawn = None
+
+    def __getattr__(self, name):
+        return getattr(self.people, name)
+
+    def draw(self, rng, n):
+        self.drawn = self.people.draw(rng, n)
+        return self.drawn
+
+
+def with_similar(world, rng):
+    """Draw a world of dissimilar pairs, and pairs of new samples of each of its identities."""
+    people = Remembering(world.people)
+    distances, units = world.design(people, rng)
+    who = np.unique(units)
+    n_each = 3 if len(who) <= 1000 else 2
+    samples = [people.sample(rng, people.drawn, who) for _ in range(n_each)]
+    pairs = [(i, j) for i in range(n_each) for j in range(i)]
+    similar = np.concatenate([people.distance(samples[i], samples[j]) for i, j in pairs])
+    own = np.tile(np.stack([who, who], axis=1), (len(pairs), 1))
+    return (
+        np.concatenate([similar, distances]),
+        np.arange(len(similar) + len(distances)) < len(similar),
+        np.concatenate([own, units]),
+    )
+
+
+@dataclass(frozen=True)
+class Clan(People):
+    """A population with clans: their members are near a point of their own."""
+
+    share: float = 0.0  # of the identities that are in a clan
+    n_clans: int = 1
+
+    def draw(self, rng, n):
+        x, scale = super().draw(rng, n)
+        clan = np.where(rng.random(n) < self.share, rng.integers(self.n_clans, size=n), -1)
+        centres = 1.5 * np.eye(self.n_features)[clan % self.n_features]
+        return np.where(clan[:, None] >= 0, centres + 0.3 * x, x), scale
+
+
+def compare_all(people, rng, n_each):
+    """Compare all samples of identities, of which number i has n_each[i] samples."""
+    owner = np.repeat(np.arange(len(n_each)), n_each)
+    first, second = np.triu_indices(len(owner), 1)
+    return compare_samples(people, rng, owner, first, second)
+
+
+def compare_samples(people, rng, owner, first, second):
+    drawn = people.draw(rng, int(owner.max()) + 1)
+    x, scale = people.sample(rng, drawn, owner)
+    distances = people.distance((x[first], scale[first]), (x[second], scale[second]))
+    units = np.stack([owner[first], owner[second]], axis=1)
+    return distances, units[:, 0] == units[:, 1], units
+
+
+def all_samples(people, rng, n_units, n_each):
+    return compare_all(people, rng, np.full(n_units, n_each))
+
+
+def unequal(people, rng, n_units, most):
+    """Compare all samples of identities with 2, 3, … or `most` samples."""
+    return compare_all(people, rng, 2 + np.arange(n_units) % (most - 1))
+
+
+def references(people, rng, n_probes, n_references, n_each):
+    """Compare `n_each` probes of some of the identities with one reference of each identity."""
+    owner = np.concatenate([np.arange(n_references), np.repeat(np.arange(n_probes), n_each)])
+    probe, reference = np.indices((n_probes * n_each, n_references)).reshape(2, -1)
+    return compare_samples(people, rng, owner, n_references + probe, reference)
+
+
+def some_pairs(people, rng, n_units, n_each, n_pairs):
+    """Compare all samples of each identity, and random samples of different identities."""
+    owner = np.repeat(np.arange(n_units), n_each)
+    own = np.stack(np.triu_indices(n_each, 1)) + n_each * np.arange(n_units)[:, None, None]
+    other = rng.integers(len(owner), size=(2, 2 * n_pairs))
+    other = other[:, owner[other[0]] != owner[other[1]]][:, :n_pairs]
+    first, second = np.concatenate([own.transpose(1, 0, 2).reshape(2, -1), other], axis=1)
+    return compare_samples(people, rng, owner, first, second)
+
+
+def independent_pairs(people, rng, n_similar, n_dissimilar):
+    """Compare samples of identities that are in one pair only."""
+    own = np.repeat(np.arange(n_similar), 2)
+    owner = np.concatenate([own, n_similar + np.arange(2 * n_dissimilar)])
+    pairs = np.arange(len(owner)).reshape(-1, 2).T
+    distances, similar, _ = compare_samples(people, rng, owner, *pairs)
+    return distances, similar, None
+
+
+@dataclass(frozen=True)
+class World:
+    """A population, and a design that draws both kinds of pairs."""
+
+    name: str
+    people: People
+    design: Callable
+    truth: Callable = population  # of the distances of dissimilar pairs
+
+
+PLAIN, LAMBS, WOLVES = People(), People(lambs=0.1), People(spread=0.25)
+HARD, EASY = People(noise=1.2), People(8, noise=0.2)
+OWN = (
+    World("independent, 500 + 4,000", PLAIN, partial(independent_pairs, n_similar=500, n_dissimilar=4000)),
+    World("independent, 60 + 60", HARD, partial(independent_pairs, n_similar=60, n_dissimilar=60)),
+    World("independent, easy, 300 + 3,000", EASY, partial(independent_pairs, n_similar=300, n_dissimilar=3000)),
+    World("all samples, 40 × 4", PLAIN, partial(all_samples, n_units=40, n_each=4)),
+    World("all samples, 120 × 3", PLAIN, partial(all_samples, n_units=120, n_each=3)),
+    World("all samples, hard, 60 × 4", HARD, partial(all_samples, n_units=60, n_each=4)),
+    World("all samples, easy, 100 × 3", EASY, partial(all_samples, n_units=100, n_each=3)),
+    World("all samples, ties, 60 × 4", People(step=0.25), partial(all_samples, n_units=60, n_each=4)),
+    World("few identities, 12 × 8", PLAIN, partial(all_samples, n_units=12, n_each=8)),
+    World("few identities, 20 × 5, hard", HARD, partial(all_samples, n_units=20, n_each=5)),
+    World("lambs, all samples, 100 × 3", LAMBS, partial(all_samples, n_units=100, n_each=3)),
+    World("wolves, all samples, 80 × 4", WOLVES, partial(all_samples, n_units=80, n_each=4)),
+    World("wolves, 300 × 4, 10,000 pairs", WOLVES, partial(some_pairs, n_units=300, n_each=4, n_pairs=10_000)),
+    World("clan 8 %, all samples, 100 × 3", Clan(share=0.08), partial(all_samples, n_units=100, n_each=3)),
+    World("clan 5 %, all samples, 200 × 2", Clan(share=0.05), partial(all_samples, n_units=200, n_each=2)),
+    World("three clans, 15 %, 150 × 3, 10,000 pairs", Clan(share=0.15, n_clans=3), partial(some_pairs, n_units=150, n_each=3, n_pairs=10_000)),
+    World("heavy tails, all samples, 100 × 3", People(4, tail=3.0), partial(all_samples, n_units=100, n_each=3)),
+    World("2 to 12 samples, 66", PLAIN, partial(unequal, n_units=66, most=12)),
+    World("2 to 12 samples, goats, 66", People(spread=0.2, noise=0.8), partial(unequal, n_units=66, most=12)),
+    World("40 × 2 probes, 150 references", PLAIN, partial(references, n_probes=40, n_references=150, n_each=2)),
+    World("lambs, 80 probes, 80 references", LAMBS, partial(references, n_probes=80, n_references=80, n_each=1)),
+    World("500 × 5, 40,000 pairs", PLAIN, partial(some_pairs, n_units=500, n_each=5, n_pairs=40_000)),
+)  # fmt: skip
+GIVEN = tuple(
+    World(world.name, world.people, partial(with_similar, world), world.truth)
+    for world in WORLDS
+    if world.truth is not genuine_population
+)
