@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv  # faster than scipy.stats.beta
 
 from .._array import Doubles
-from .dependence import Sharing, Units, are_independent
+from .dependence import Sharing, Units, are_independent, sum_by_unit
 
 FEW_ERRORS = 30  # Doddington's rule: with fewer errors, a rate is known only roughly
 N_STEPS = 3  # of the iteration for the upper limit
@@ -182,6 +182,7 @@ class RankedPairs:
 
     def __init__(self, excess: Doubles, units: Units | None = None):
         self.n_pairs = len(excess)
+        self._units = units
         self._sharing = None
         if units is not None and not are_independent(units):
             self._sharing = Sharing(units)
@@ -197,6 +198,27 @@ class RankedPairs:
         if self._sharing is None:
             return float(self.n_pairs)
         return self._sharing.worth(self._order, n_errors, confidence)
+
+    def worth_of_mean(self, values: Doubles, confidence: float) -> float:
+        """Return the effective number of pairs for a mean, see `Sharing.worth_of_mean`."""
+        if self._sharing is not None:
+            return self._sharing.worth_of_mean(values, confidence)
+        mean, variance = float(values.mean()), float(values.var())
+        return self.n_pairs * (mean * (1 - mean) / variance if variance > 0 else 1.0)
+
+    def variance_of_mean(self, values: Doubles) -> float:
+        """Return the variance of the mean of one number per pair."""
+        if self._sharing is not None:
+            return self._sharing.variance_of_mean(values)
+        return float(values.var()) / self.n_pairs
+
+    def sum_deviations(self, values: Doubles, n_units: int) -> Doubles:
+        """Return the sums of value − mean per unit, of which there are `n_units`."""
+        if self._sharing is None:
+            assert self._units is not None
+            return sum_by_unit(self._units, values - values.mean(), n_units)
+        sums = self._sharing.sum_deviations(values)
+        return np.pad(sums, (0, n_units - len(sums)))
 
     def measure(self, n_errors: int, confidence: float = 0.95) -> ErrorRate:
         """Return the rate of the first `n_errors` pairs, with two-sided limits."""
