@@ -143,16 +143,15 @@ class Sharing:
         uneven = float(squares @ squares) / float(squares.sum()) ** 2 - 1 / self.n_shared
         return min(most, max(LEAST_FREEDOM, 2 / max(uneven, 1e-9)))
 
-    def sum_deviations(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sum of value − mean of each unit, enlarged as in `variance`."""
-        return np.sqrt(self._inflation) * self._sum_deviations(values - values.mean())
+    def spread(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """Return the sum of value − mean of each unit, and the variance of the mean.
 
-    def variance_of_mean(self, values: NDArray[np.float64]) -> float:
-        """Return the variance of the mean of one number per pair, as `variance` of 0 and 1."""
-        sums = self.sum_deviations(values)
-        couples = np.bincount(self._couple, values - values.mean(), len(self._size))
-        couples = couples[~self._is_loop]
-        return float(sums @ sums - couples @ couples) / len(values) ** 2
+        Both are those of `variance`, for one number per pair instead of 0 or 1.
+        """
+        deviations = values - values.mean()
+        sums = np.sqrt(self._inflation) * sum_by_unit(self.units, deviations, len(self.degree))
+        couples = np.bincount(self._couple, deviations, len(self._size))[~self._is_loop]
+        return sums, float(sums @ sums - couples @ couples) / len(values) ** 2
 
     def worth_of_mean(self, values: NDArray[np.float64], confidence: float) -> float:
         """Return the effective number of pairs for the mean of numbers from 0 to 1, see `worth`.
@@ -160,15 +159,13 @@ class Sharing:
         It may exceed the number of pairs, because such numbers vary less than 0 and 1. If their
         variance is unknown or 0, it is the number divided by the largest possible effect.
         """
-        mean, variance = float(values.mean()), self.variance_of_mean(values)
+        sums, variance = self.spread(values)
         if self.n_shared <= 1 + 1e-9 or self.degree.max() == len(values) or variance <= 0:
             return len(values) / self.largest_effect
-        freedom = self._count_freedom(self._sum_deviations(values - mean))
+        freedom = self._count_freedom(sums / np.sqrt(self._inflation))
         normal, wide = stdtrit([len(values) - 1, freedom], confidence)
+        mean = float(values.mean())
         return float(mean * (1 - mean) / variance * (normal / wide) ** 2)
-
-    def _sum_deviations(self, deviations: NDArray[np.float64]) -> NDArray[np.float64]:
-        return sum_by_unit(self.units, deviations, len(self.degree))
 
     def worth(self, order: NDArray[np.intp], n_errors: float, confidence: float) -> float:
         """Return the effective number of pairs, for a limit at the one-sided `confidence`.
@@ -237,7 +234,8 @@ def sum_by_unit(units: Units, values: NDArray[np.float64], n_units: int) -> NDAr
     """
     different = units[:, 0] != units[:, 1]
     first = np.bincount(units[:, 0], values, n_units)
-    return first + np.bincount(units[different, 1], values[different], n_units)
+    second = np.bincount(units[different, 1], values[different], n_units)
+    return np.asarray(first + second, dtype=float)
 
 
 def link_units(units: Units) -> Units:

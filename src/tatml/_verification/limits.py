@@ -19,8 +19,9 @@ from scipy.special import betainc
 
 from .._array import Doubles
 from .dependence import Units, are_independent
-from .rates import N_STEPS, ErrorRate, RankedPairs, mid_limits
+from .rates import ErrorRate, RankedPairs, mid_limits
 
+Rates = tuple[ErrorRate, ErrorRate]  # the FMR and the FNMR at one threshold
 Limits = tuple[float, float]  # lower and upper, or the distances of an estimate from them
 
 # Fewer effective errors than some times this number do not tell the variance of an AUC.
@@ -72,9 +73,8 @@ class JointLimits:
 
     # Costs
 
-    def find_cost(self, threshold: float, weights: tuple[float, float]) -> Limits:
+    def find_cost(self, threshold: float, rates: Rates, weights: tuple[float, float]) -> Limits:
         """Return the limits of a weighted sum of the FMR and the FNMR at a given threshold."""
-        rates = self._measure(threshold)
         parts = [
             (weight * (rate.value - rate.low), weight * (rate.high - rate.value))
             for weight, rate in zip(weights, rates, strict=True)
@@ -82,7 +82,9 @@ class JointLimits:
         value = sum(weight * rate.value for weight, rate in zip(weights, rates, strict=True))
         return self._combine(value, parts, self._correlation_at(threshold))
 
-    def find_least_cost(self, threshold: float, weights: tuple[float, float]) -> Limits:
+    def find_least_cost(
+        self, threshold: float, rates: Rates, weights: tuple[float, float]
+    ) -> Limits:
         """Return the limits of the least weighted sum, given the best threshold on these pairs.
 
         A small change of the best threshold does not change the cost, so that its limits are
@@ -90,7 +92,7 @@ class JointLimits:
         upper limit is raised by the estimated bias. It is at most the cost of accepting all pairs
         or none.
         """
-        low, high = self.find_cost(threshold, weights)
+        low, high = self.find_cost(threshold, rates, weights)
         return low, min(high + self._find_optimism(weights), *weights)
 
     def _find_optimism(self, weights: tuple[float, float]) -> float:
@@ -121,7 +123,7 @@ class JointLimits:
 
     # Rates at chosen thresholds
 
-    def find_fnmr(self, threshold: float, rate: float | None = None) -> Limits:
+    def find_fnmr(self, threshold: float, rates: Rates, rate: float) -> Limits:
         """Return the limits of the FNMR at a given FMR, with the observed threshold of that FMR.
 
         The true threshold lies between two order statistics of the dissimilar distances; the
@@ -131,13 +133,17 @@ class JointLimits:
         ----------
         threshold : float
             The threshold that has this FMR on the given pairs.
-        rate : float, optional
-            The FMR. Default: the observed one.
+        rates : (ErrorRate, ErrorRate)
+            The FMR and the FNMR at this threshold.
+        rate : float
+            The FMR.
         """
         dissimilar, similar = self._sorted
-        fmr, fnmr = self._measure(threshold)
-        edges = np.concatenate([[-np.inf], dissimilar, [np.inf]])
-        between = [edges[k + 1] for k in self._find_range(fmr.value if rate is None else rate)]
+        fnmr = rates[1]
+        between = [
+            -np.inf if k < 0 else np.inf if k == len(dissimilar) else dissimilar[k]
+            for k in self._find_range(rate, rates[0].n_effective)
+        ]
         earlier, later = 1 - np.searchsorted(similar, between) / len(similar)
         value = fnmr.value
         parts = [
@@ -146,16 +152,16 @@ class JointLimits:
         ]
         return _clip(self._combine(value, parts, self._correlation_at(threshold)))
 
-    def _find_range(self, rate: float) -> tuple[int, int]:
+    def _find_range(self, rate: float, worth: float) -> tuple[int, int]:
         """Return the numbers of two dissimilar distances between which the true threshold lies.
 
         The first is that of the most false matches whose upper limit is at most the FMR, −1 if
-        there is none; the second that of the fewest whose lower limit is above it. The numbers of
-        effective pairs are chosen as for the limits of a rate.
+        there is none; the second that of the fewest whose lower limit is above it. `worth` is the
+        effective number of pairs at this FMR. For the upper limit, that at the geometric mean of
+        the FMR and the observed rate is used, as for the limits of a rate.
         """
         ranked, risk = self.ranked[0], (1 - self.confidence) / 2
-        n_pairs, n_errors = ranked.n_pairs, rate * ranked.n_pairs
-        worth = ranked.worth(n_errors, 1 - risk)
+        n_pairs = ranked.n_pairs
 
         def find(chance: float, worth: float) -> int:
             share = worth / n_pairs
@@ -165,11 +171,9 @@ class JointLimits:
 
             return bisect_left(range(n_pairs), True, key=is_above)
 
-        most, least = find(1 - risk, worth), 0
-        for _ in range(N_STEPS):
-            least = find(risk, worth) - 1
-            worth = ranked.worth((max(1, least) * max(1.0, n_errors)) ** 0.5, 1 - risk)
-        return least, most
+        most, least = find(1 - risk, worth), find(risk, worth) - 1
+        middle = (max(1, least) * max(1.0, rate * n_pairs)) ** 0.5
+        return find(risk, ranked.worth(middle, 1 - risk)) - 1, most
 
     def find_equal_error_rate(self) -> Limits:
         """Return the limits of the equal error rate.
@@ -201,9 +205,9 @@ class JointLimits:
         """Return the limits of the AUC.
 
         With a_k the share of dissimilar pairs that are nearer than the similar pair k, and b_l the
-        share of similar pairs that are farther than the dissimilar pair l (ties count half), 1 − AUC
-        is the mean of either; the deviation of its estimate is the sum of those of both means
-        (DeLong). An AUC of 1 has a lower limit below 1: that of no error in the pairs of one kind.
+        share of similar pairs that are farther than the dissimilar pair l (ties count half),
+        1 − AUC is the mean of either; the deviation of its estimate is the sum of those of both
+        means (DeLong). An AUC of 1 has a lower limit below 1, that of pairs without errors.
         """
         nearer = [
             (np.searchsorted(x, y) + np.searchsorted(x, y, side="right")) / (2 * len(x))
@@ -221,10 +225,11 @@ class JointLimits:
     def _limit_mean(self, ranked: RankedPairs, values: Doubles) -> Limits:
         """Return the distances to the limits of a mean of at most 1/2, as of an error rate.
 
-        Its effective number of errors is m. Where m is small, the variance is hardly known: for the
-        upper limit the effective number of pairs is reduced, m/(m + 2) on a scale of logarithms,
-        to that of no errors. The variance increases with the mean, about as its square: the number
-        is that of the geometric mean of the observed mean and the limit.
+        Its effective number of errors is m. Where m is small, the variance is hardly known: for
+        the upper limit the effective number of pairs is reduced to that of no errors, except for a
+        share of m/(m + 2) on a scale of logarithms. Where m is large, the variance increases with
+        the mean, about as its square: the number is that at the limit. The cube of the share
+        leads from one case to the other.
         """
         mean, each = float(values.mean()), (1 + self.confidence) / 2
         worth, surely = ranked.worth_of_mean(values, each), ranked.worth(1, each)
@@ -232,27 +237,18 @@ class JointLimits:
         known = mean * worth / (mean * worth + FEW_EVENTS)
         less = min(worth, worth**known * surely ** (1 - known))
         high = mid_limits(mean * less, less, self.confidence)[1]
-        less *= (mean / high) ** (known / 2)
+        less *= (mean / high) ** known**3
         high = mid_limits(mean * less, less, self.confidence)[1]
         return max(0.0, mean - low), max(0.0, high - mean)
 
     # Both kinds together
 
-    def _measure(self, threshold: float) -> tuple[ErrorRate, ErrorRate]:
-        n_errors = (np.sum(self.kinds[0] < threshold), np.sum(self.kinds[1] >= threshold))
-        fmr, fnmr = (
-            ranked.measure(int(n), self.confidence)
-            for ranked, n in zip(self.ranked, n_errors, strict=True)
-        )
-        return fmr, fnmr
-
     def _correlation_at(self, threshold: float) -> float:
         """Return the correlation of the observed FMR and FNMR at a threshold."""
-        return self._correlate(
-            [(self.kinds[0] < threshold) * 1.0, (self.kinds[1] >= threshold) * 1.0]
-        )
+        dissimilar, similar = self.kinds
+        return self._correlate([(dissimilar < threshold) * 1.0, (similar >= threshold) * 1.0])
 
-    def _correlate(self, values: Sequence[Doubles]) -> float:
+    def _correlate(self, values: Sequence[NDArray[np.float64]]) -> float:
         """Return the correlation of the means of two numbers, one of each pair of either kind.
 
         Their covariance is Σ (x_k − x̄)(y_l − ȳ) over the dissimilar pairs k and similar pairs l
@@ -262,8 +258,9 @@ class JointLimits:
             return 0.0
         sums, scale = [], 1.0
         for ranked, x in zip(self.ranked, values, strict=True):
-            sums.append(ranked.sum_deviations(x, self._n_units))
-            scale *= max(ranked.variance_of_mean(x), float(x.var()) / len(x)) * len(x) ** 2
+            found, variance = ranked.spread(x, self._n_units)
+            sums.append(found)
+            scale *= max(variance, float(x.var()) / len(x)) * len(x) ** 2
         return float(np.clip(sums[0] @ sums[1] / scale**0.5, -1, 1)) if scale > 0 else 0.0
 
     @staticmethod

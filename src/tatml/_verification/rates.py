@@ -206,19 +206,14 @@ class RankedPairs:
         mean, variance = float(values.mean()), float(values.var())
         return self.n_pairs * (mean * (1 - mean) / variance if variance > 0 else 1.0)
 
-    def variance_of_mean(self, values: Doubles) -> float:
-        """Return the variance of the mean of one number per pair."""
-        if self._sharing is not None:
-            return self._sharing.variance_of_mean(values)
-        return float(values.var()) / self.n_pairs
-
-    def sum_deviations(self, values: Doubles, n_units: int) -> Doubles:
-        """Return the sums of value − mean per unit, of which there are `n_units`."""
+    def spread(self, values: Doubles, n_units: int) -> tuple[Doubles, float]:
+        """Return sums per unit, of which there are `n_units`, and a variance: `Sharing.spread`."""
         if self._sharing is None:
             assert self._units is not None
-            return sum_by_unit(self._units, values - values.mean(), n_units)
-        sums = self._sharing.sum_deviations(values)
-        return np.pad(sums, (0, n_units - len(sums)))
+            sums = sum_by_unit(self._units, values - values.mean(), n_units)
+            return sums, float(values.var()) / self.n_pairs
+        sums, variance = self._sharing.spread(values)
+        return np.pad(sums, (0, n_units - len(sums))), variance
 
     def measure(self, n_errors: int, confidence: float = 0.95) -> ErrorRate:
         """Return the rate of the first `n_errors` pairs, with two-sided limits."""
