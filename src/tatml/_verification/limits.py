@@ -19,7 +19,7 @@ from scipy.special import betainc
 
 from .._array import Doubles
 from .dependence import Units, are_independent
-from .rates import ErrorRate, RankedPairs, mid_limits
+from .rates import N_STEPS, ErrorRate, RankedPairs, mid_limits
 
 Rates = tuple[ErrorRate, ErrorRate]  # the FMR and the FNMR at one threshold
 Limits = tuple[float, float]  # lower and upper, or the distances of an estimate from them
@@ -158,7 +158,8 @@ class JointLimits:
         The first is that of the most false matches whose upper limit is at most the FMR, −1 if
         there is none; the second that of the fewest whose lower limit is above it. `worth` is the
         effective number of pairs at this FMR. For the upper limit, that at the geometric mean of
-        the FMR and the observed rate is used, as for the limits of a rate.
+        the FMR and the observed rate is used, as for the limits of a rate; half steps, because the
+        number of errors increases with it.
         """
         ranked, risk = self.ranked[0], (1 - self.confidence) / 2
         n_pairs = ranked.n_pairs
@@ -172,8 +173,12 @@ class JointLimits:
             return bisect_left(range(n_pairs), True, key=is_above)
 
         most, least = find(1 - risk, worth), find(risk, worth) - 1
-        middle = (max(1, least) * max(1.0, rate * n_pairs)) ** 0.5
-        return find(risk, ranked.worth(middle, 1 - risk)) - 1, most
+        n_errors = max(1.0, rate * n_pairs)
+        for _ in range(N_STEPS):
+            less = ranked.worth((max(1, least) * n_errors) ** 0.5, 1 - risk)
+            found = find(risk, less) - 1
+            least = -1 if found < 0 else round((max(1, least) * max(1, found)) ** 0.5)
+        return least, most
 
     def find_equal_error_rate(self) -> Limits:
         """Return the limits of the equal error rate.

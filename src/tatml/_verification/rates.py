@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import betainc, betaincinv  # faster than scipy.stats.beta
+from scipy.special import betainc, betaincinv, ndtri, stdtrit  # faster than scipy.stats
 
 from .._array import Doubles
 from .dependence import Sharing, Units, are_independent, sum_by_unit
@@ -203,8 +203,11 @@ class RankedPairs:
         """Return the effective number of pairs for a mean, see `Sharing.worth_of_mean`."""
         if self._sharing is not None:
             return self._sharing.worth_of_mean(values, confidence)
-        mean, variance = float(values.mean()), float(values.var())
-        return self.n_pairs * (mean * (1 - mean) / variance if variance > 0 else 1.0)
+        if self.n_pairs < 2 or np.ptp(values) == 0:
+            return float(self.n_pairs)
+        mean, variance = float(values.mean()), float(values.var(ddof=1))
+        ratio = ndtri(confidence) / stdtrit(self.n_pairs - 1, confidence)
+        return float(self.n_pairs * mean * (1 - mean) / variance * ratio**2)
 
     def spread(self, values: Doubles, n_units: int) -> tuple[Doubles, float]:
         """Return sums per unit, of which there are `n_units`, and a variance: `Sharing.spread`."""

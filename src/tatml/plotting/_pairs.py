@@ -348,7 +348,7 @@ class DetDisplay(_CurveDisplay):
         level = f"{self.report.confidence_level:.0%} limits"
         judged = self.report.judged
         band = [judged.limit_fnmr(point, point.false_match.value) for point in curve]
-        low, high = norm.ppf(np.clip(np.transpose(band), smallest[1], 1 - smallest[1]))
+        low, high = norm.ppf(np.clip(np.reshape(band, (-1, 2)).T, smallest[1], 1 - smallest[1]))
         ax.fill_between(fmr[0], low, high, color=SIMILAR, alpha=0.2, label=level, lw=0)
         ax.plot(fmr[0], fnmr[0], color=SIMILAR)
         marks = zip(self.marked, cycle(COLOURS), cycle(MARKERS), strict=False)
