@@ -42,6 +42,7 @@ from tatml._verification.rates import mid_limits
 N_POPULATION = 4_000_000
 N_BOOTSTRAP = 200
 LEVEL = 0.95
+ENOUGH = 10  # errors: with fewer, see above, worlds are summarised apart
 RATES = (0.1, 0.01, 0.001)
 SAME_RATES = (0.5, 0.1, 0.01)  # of the detection costs
 
@@ -64,9 +65,9 @@ class Remembering:
         return self.drawn
 
 
-def with_similar(world, rng):
+def with_similar(world, people, rng):
     """Draw a world of dissimilar pairs, and pairs of new samples of each of its identities."""
-    people = Remembering(world.people)
+    people = Remembering(people)
     distances, units = world.design(people, rng)
     who = np.unique(units)
     n_each = 3 if len(who) <= 1000 else 2
@@ -405,15 +406,42 @@ def main() -> None:
         for number, world in enumerate((*OWN, *GIVEN))
         if options.only in world.name
     ]
+    results = []
     with get_context("fork").Pool(options.jobs) as pool:
         for world, truth, found in pool.imap(run_task, tasks):
-            for name, rows in found.items():
-                row = summarise(name, truth[name], rows)
-                cells = [f"{row['truth']:.4g}", f"{row['cover']:.3f}", f"{row['width']:.2f}"]
-                cells += [f"{row['below']:.3f}", f"{row['above']:.3f}", f"{row['errors']:.3g}"]
-                print("|", " | ".join([world, name, *cells]), "|", flush=True)
-                world = ""
+            rows = {name: summarise(name, truth[name], rows) for name, rows in found.items()}
+            print_world(world, rows)
+            results += [(world, name, row) for name, row in rows.items()]
+    print_summary(results)
     print(f"{options.runs} runs per world, {perf_counter() - start:.0f} s")
+
+
+def print_world(world, rows):
+    for name, row in rows.items():
+        cells = [f"{row['truth']:.4g}", f"{row['cover']:.3f}", f"{row['width']:.2f}"]
+        cells += [f"{row['below']:.3f}", f"{row['above']:.3f}", f"{row['errors']:.3g}"]
+        print("|", " | ".join([world, name, *cells]), "|", flush=True)
+        world = ""
+
+
+def print_summary(results):
+    """Print the median and the worst cover and width of each quantity over the worlds."""
+    print("\n| quantity | errors | worlds | cover: median | least | width: median | largest |")
+    print("|" + "---|" * 7)
+    for name in dict.fromkeys(name for _, name, _ in results):
+        for word, is_part in (
+            (f"at least {ENOUGH}", lambda row: row["errors"] >= ENOUGH),
+            ("fewer", lambda row: row["errors"] < ENOUGH),
+        ):
+            part = [(world, row) for world, n, row in results if n == name and is_part(row)]
+            if part:
+                covers = [row["cover"] for _, row in part]
+                widths = [row["width"] for _, row in part]
+                cells = [name, word, str(len(part)), f"{np.median(covers):.3f}"]
+                cells += [f"{min(covers):.3f} ({part[np.argmin(covers)][0]})"]
+                cells += [f"{np.median(widths):.2f}"]
+                cells += [f"{max(widths):.2f} ({part[np.argmax(widths)][0]})"]
+                print("|", " | ".join(cells), "|")
 
 
 if __name__ == "__main__":

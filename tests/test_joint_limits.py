@@ -195,18 +195,21 @@ def test_separated_pairs_have_limits_that_are_no_points():
     assert_allclose(reverse, [0, 1 - low])
 
 
+PROBE = np.concatenate([np.zeros((5, 2), dtype=int), np.c_[np.zeros(50, int), 1 + np.arange(50)]])
+
+
 @pytest.mark.parametrize(
-    ("distances", "similar", "units"),
+    ("distances", "n_similar", "units"),
     [
-        (np.ones(40), np.arange(40) < 20, None),
-        (np.array([1.0, 2.0]), np.array([True, False]), None),
-        (np.array([1.0, 2.0, 2.0]), np.array([True, False, False]), np.array([[0, 0], [0, 1], [0, 2]])),
-        (np.r_[np.zeros(5), np.ones(50)], np.arange(55) < 5, np.r_[np.repeat([[0, 0]], 5, 0), np.c_[np.zeros(50, int), 1 + np.arange(50)]]),
+        (np.ones(40), 20, None),
+        (np.array([1.0, 2.0]), 1, None),
+        (np.array([1.0, 2.0, 2.0]), 1, np.array([[0, 0], [0, 1], [0, 2]])),
+        (np.r_[np.zeros(5), np.ones(50)], 5, PROBE),
     ],
     ids=["one value", "two pairs", "three pairs", "one identity in all pairs"],
-)  # fmt: skip
-def test_little_knowledge_gives_wide_limits(distances, similar, units):
-    found = find_all(distances, similar, units)
+)
+def test_little_knowledge_gives_wide_limits(distances, n_similar, units):
+    found = find_all(distances, np.arange(len(distances)) < n_similar, units)
     assert np.all(np.isfinite(found))
     assert np.all(found[:, 0] <= found[:, 1])
     auc, equal = found[:2]

@@ -251,7 +251,9 @@ class JointLimits:
     def _correlation_at(self, threshold: float) -> float:
         """Return the correlation of the observed FMR and FNMR at a threshold."""
         dissimilar, similar = self.kinds
-        return self._correlate([(dissimilar < threshold) * 1.0, (similar >= threshold) * 1.0])
+        return self._correlate(
+            [(dissimilar < threshold).astype(float), (similar >= threshold).astype(float)]
+        )
 
     def _correlate(self, values: Sequence[NDArray[np.float64]]) -> float:
         """Return the correlation of the means of two numbers, one of each pair of either kind.
