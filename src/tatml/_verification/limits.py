@@ -12,13 +12,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
+from math import atanh, tanh
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
 from .._array import Doubles
-from .dependence import Units, are_independent
+from .dependence import Units, are_independent, count_shared_units
 from .rates import N_STEPS, ErrorRate, RankedPairs, mid_limits
 
 Rates = tuple[ErrorRate, ErrorRate]  # the FMR and the FNMR at one threshold
@@ -58,7 +59,10 @@ class JointLimits:
         self.kinds = distances[~similar], distances[similar]
         self.ranked = ranked
         self.confidence = confidence
-        self._n_units = 0 if are_independent(units) or units is None else int(units.max()) + 1
+        self._n_units, self._error = 0, 0.0
+        if units is not None and not are_independent(units):
+            self._n_units = int(units.max()) + 1
+            self._error = 1 / max(1.0, count_shared_units(units)) ** 0.5
 
     @cached_property
     def _sorted(self) -> tuple[Doubles, Doubles]:
@@ -249,11 +253,16 @@ class JointLimits:
     # Both kinds together
 
     def _correlation_at(self, threshold: float) -> float:
-        """Return the correlation of the observed FMR and FNMR at a threshold."""
+        """Return the correlation of the observed FMR and FNMR at a threshold.
+
+        A negative one makes the limits narrower: it is taken one standard error nearer to 0, that
+        of Fisher's transformation with the effective number of units.
+        """
         dissimilar, similar = self.kinds
-        return self._correlate(
+        found = self._correlate(
             [(dissimilar < threshold).astype(float), (similar >= threshold).astype(float)]
         )
+        return found if found >= 0 else min(0.0, tanh(atanh(max(found, -0.999)) + self._error))
 
     def _correlate(self, values: Sequence[NDArray[np.float64]]) -> float:
         """Return the correlation of the means of two numbers, one of each pair of either kind.
