@@ -245,7 +245,7 @@ class Curve:
             np.append(0.0, np.cumsum(self.count(values, weight)))[:-1]
             for values, weight in ((dissimilar, weights[0]), (similar, weights[1]))
         )
-        self.fnmr = 1 - found
+        self.fnmr = np.clip(1 - found, 0.0, 1.0).round(12)
 
     def count(self, values, weight):
         place = np.searchsorted(self.thresholds, values)
@@ -373,7 +373,7 @@ def summarise(name, truth, rows):
     truth = truth / largest(name)
     worth = max(1.0, truth * (1 - truth) / max(value.var(), 1e-12))
     oracle = [np.subtract(*mid_limits(x * worth, worth, LEVEL)[::-1]) for x in value.clip(0, 1)]
-    below, above = np.mean(truth < low - 1e-12), np.mean(truth > high + 1e-12)
+    below, above = np.mean(truth < low - 1e-9), np.mean(truth > high + 1e-9)
     return {
         "truth": truth * largest(name),
         "cover": 1 - below - above,
