@@ -195,6 +195,29 @@ def test_separated_pairs_have_limits_that_are_no_points():
     assert_allclose(reverse, [0, 1 - low])
 
 
+def test_one_inversion_narrows_the_limits_of_the_auc_not_too_much():
+    """Its size tells little of the next one, even if it is small."""
+    distances = np.r_[np.linspace(0, 1, 30), np.linspace(2, 3, 100)]
+    similar = np.arange(130) < 30
+    none = JudgedPairs(distances, similar, None, 0.95).limit_curve()["auc"]
+    distances[29] = np.mean(distances[30:32])
+    one = JudgedPairs(distances, similar, None, 0.95).limit_curve()["auc"]
+    assert one[0] < 1 - (1 - none[0]) / 5
+    assert one[1] < 1
+
+
+def test_the_least_cost_is_at_most_that_without_distances_and_counts_its_bias():
+    distances, similar = normal_pairs(200, 300)
+    judged = JudgedPairs(distances, similar, None, 0.95, Costs(0.5))
+    least = judged.measure_balanced()[1]
+    given = judged.measure("", least.threshold)
+    assert least.cost_limits[0] == given.cost_limits[0]
+    assert least.cost_limits[1] > given.cost_limits[1]
+    hard = JudgedPairs(distances, similar, None, 0.95, Costs(0.001))
+    least = hard.measure_balanced()[1]
+    assert least.cost_limits[1] == 1 < hard.measure("", least.threshold).cost_limits[1]
+
+
 PROBE = np.concatenate([np.zeros((5, 2), dtype=int), np.c_[np.zeros(50, int), 1 + np.arange(50)]])
 
 
