@@ -333,7 +333,7 @@ def test_tables_are_aligned(train, test, model, capsys):
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
     assert len(lines) == 8
     places = [line.index("[") for line in lines if "[" in line]
-    assert places == 4 * places[:1]
+    assert places == 6 * places[:1]
     numbers = [line[: places[0]].rstrip() for line in lines]
     assert {len(number) for number in numbers} == {places[0] - 2}  # flush right
     print_rows([("a", "1", "a longer note"), ("long", "22", "")])

@@ -574,6 +574,7 @@ def pair_facts(found: Report) -> dict[str, Any]:
         "n_similar": found.n_similar,
         "auc": found.auc,
         "equal_error_rate": found.equal_error_rate,
+        "limits": {name: list(limits) for name, limits in found.limits.items()},
         **rates,
     }
 
@@ -611,9 +612,13 @@ def evaluation_rows(facts: dict[str, Any]) -> list[TextRow]:
     rows += [
         ("threshold", format_value(facts["threshold"]), _threshold_note(facts)),
         ("pairs", str(pairs["n_pairs"]), f"{kind}, {pairs['n_similar']} of them similar"),
-        ("AUC", f"{pairs['auc']:.4f}", ""),
-        ("equal error rate", f"{pairs['equal_error_rate']:.4f}", ""),
     ]
+    for name, words, note in (
+        ("auc", "AUC", "area under the ROC curve"),
+        ("equal_error_rate", "equal error rate", "where both errors are as frequent"),
+    ):
+        limits = dict(zip(("low", "high"), pairs["limits"][name], strict=True))
+        rows.append(_rate_row(words, limits, pairs[name], note))
     for name, words, note in RATES:
         rows.append(_rate_row(words, pairs[name], pairs[name]["value"], note))
     return rows

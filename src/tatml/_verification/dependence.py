@@ -133,12 +133,39 @@ class Sharing:
         few units have most of the errors. They are at most `n_shared` − 1, and at least
         `LEAST_FREEDOM` if there are so many, because the fourth powers are a rough estimate.
         """
-        squares = self._excess(rows)[self.degree > 1] ** 2
+        return self._count_freedom(self._excess(rows))
+
+    def _count_freedom(self, excess: NDArray[np.float64]) -> float:
+        squares = excess[self.degree > 1] ** 2
         most = self.n_shared - 1
         if not squares.any():
             return most
         uneven = float(squares @ squares) / float(squares.sum()) ** 2 - 1 / self.n_shared
         return min(most, max(LEAST_FREEDOM, 2 / max(uneven, 1e-9)))
+
+    def spread(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """Return the sum of value − mean of each unit, and the variance of the mean.
+
+        Both are those of `variance`, for one number per pair instead of 0 or 1.
+        """
+        deviations = values - values.mean()
+        sums = np.sqrt(self._inflation) * sum_by_unit(self.units, deviations, len(self.degree))
+        couples = np.bincount(self._couple, deviations, len(self._size))[~self._is_loop]
+        return sums, float(sums @ sums - couples @ couples) / len(values) ** 2
+
+    def worth_of_mean(self, values: NDArray[np.float64], confidence: float) -> float:
+        """Return the effective number of pairs for the mean of numbers from 0 to 1, see `worth`.
+
+        It may exceed the number of pairs, because such numbers vary less than 0 and 1. If their
+        variance is unknown or 0, it is the number divided by the largest possible effect.
+        """
+        sums, variance = self.spread(values)
+        if self.n_shared <= 1 + 1e-9 or self.degree.max() == len(values) or variance <= 0:
+            return len(values) / self.largest_effect
+        freedom = self._count_freedom(sums / np.sqrt(self._inflation))
+        normal, wide = stdtrit([len(values) - 1, freedom], confidence)
+        mean = float(values.mean())
+        return float(mean * (1 - mean) / variance * (normal / wide) ** 2)
 
     def worth(self, order: NDArray[np.intp], n_errors: float, confidence: float) -> float:
         """Return the effective number of pairs, for a limit at the one-sided `confidence`.
@@ -195,6 +222,20 @@ def find_disjoint_pairs(units: Units, rng: Any) -> NDArray[np.intp]:
         is_used[units[left[chosen]]] = True
         left = left[~is_used[units[left]].any(axis=1)]
     return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *taken]))
+
+
+def sum_by_unit(units: Units, values: NDArray[np.float64], n_units: int) -> NDArray[np.float64]:
+    """Return the sum of the values of the pairs of each unit; a pair within one counts once.
+
+    Examples
+    --------
+    >>> sum_by_unit(np.array([[0, 1], [0, 0]]), np.array([2.0, 3.0]), 2).tolist()
+    [5.0, 2.0]
+    """
+    different = units[:, 0] != units[:, 1]
+    first = np.bincount(units[:, 0], values, n_units)
+    second = np.bincount(units[different, 1], values[different], n_units)
+    return np.asarray(first + second, dtype=float)
 
 
 def link_units(units: Units) -> Units:

@@ -15,6 +15,7 @@ from sklearn.metrics import brier_score_loss, roc_curve
 from .._array import Doubles
 from .calibration import calibrate, cut_between, find_best_threshold
 from .dependence import Units
+from .limits import JointLimits
 from .rates import ErrorRate, RankedPairs
 from .targets import Target, check_target
 
@@ -38,6 +39,8 @@ class OperatingPoint:
         The false non-match rate (FNMR).
     cost : float
         The detection cost.
+    cost_limits : (float, float) or None
+        The limits of the detection cost; None for the points of a curve.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class OperatingPoint:
     false_match: ErrorRate
     false_non_match: ErrorRate
     cost: float
+    cost_limits: tuple[float, float] | None = None
 
     @property
     def true_accept_rate(self) -> float:
@@ -77,6 +81,11 @@ class Costs:
         return (missed * fnmr + passed * fmr) / min(missed, passed)
 
     @property
+    def weights(self) -> tuple[float, float]:
+        """The factors of the false match rate and of the false non-match rate."""
+        return float(self.weigh(1.0, 0.0)), float(self.weigh(0.0, 1.0))
+
+    @property
     def least_ratio(self) -> float:
         """The log-likelihood ratio above which accepting a pair has the least expected cost."""
         return log(self.false_match / self.false_non_match) - float(logit(self.same_rate))
@@ -94,6 +103,13 @@ class JudgedPairs:
 
     def measure(self, name: str, threshold: float) -> OperatingPoint:
         """Return the operating point of a threshold; both kinds of pairs must occur."""
+        point = self._measure_point(name, threshold)
+        rates = point.false_match, point.false_non_match
+        limits = self._joint.find_cost(point.threshold, rates, self.costs.weights)
+        return replace(point, cost_limits=limits)
+
+    def _measure_point(self, name: str, threshold: float) -> OperatingPoint:
+        """Return the operating point of a threshold, without limits of its cost."""
         fmr, fnmr = self.measure_rates(threshold)
         assert fmr is not None
         assert fnmr is not None
@@ -123,6 +139,20 @@ class JudgedPairs:
             ranked.append(RankedPairs(sign * self.distances[kind], units))
         return ranked[0], ranked[1]
 
+    @cached_property
+    def _joint(self) -> JointLimits:
+        return JointLimits(self.distances, self.similar, self.units, self._ranked, self.confidence)
+
+    def limit_fnmr(self, point: OperatingPoint, fmr: float) -> tuple[float, float]:
+        """Return the limits of the FNMR at a given FMR, of which the point is the observed one."""
+        rates = point.false_match, point.false_non_match
+        return self._joint.find_fnmr(point.threshold, rates, fmr)
+
+    def limit_curve(self) -> dict[str, tuple[float, float]]:
+        """Return the limits of the AUC and of the equal error rate."""
+        joint = self._joint
+        return {"auc": joint.find_auc(), "equal_error_rate": joint.find_equal_error_rate()}
+
     def measure_balanced_accuracy(self, threshold: float) -> tuple[float, float, float]:
         """Return the balanced accuracy, with Bonferroni's limits from those of the two rates."""
         rates = self.measure_rates(threshold, (1 + self.confidence) / 2)
@@ -143,23 +173,28 @@ class JudgedPairs:
         fmr, found, scores = roc_curve(self.similar, -self.distances, drop_intermediate=False)
         nearest = int(np.argmin(np.abs(fmr - (1 - found))))
         cheapest = int(np.argmin(self.costs.weigh(fmr, 1 - found)))
-        return [
-            self.measure("equal error rate", cut_between(-scores, nearest)),
-            self.measure("least detection cost", cut_between(-scores, cheapest)),
-        ]
+        equal = self.measure("equal error rate", cut_between(-scores, nearest))
+        least = self._measure_point("least detection cost", cut_between(-scores, cheapest))
+        rates = least.false_match, least.false_non_match
+        limits = self._joint.find_least_cost(least.threshold, rates, self.costs.weights)
+        return [equal, replace(least, cost_limits=limits)]
 
     def measure_targets(self) -> list[OperatingPoint]:
         """Return the points of false match rates from 0.1 to 1e-6, as far as the pairs reach.
 
         Each rate has the largest threshold that keeps it on these pairs, if it allows one error,
-        and the threshold that promises it for other pairs, if the pairs can promise it.
+        and the threshold that promises it for other pairs, if the pairs can promise it. The FNMR of
+        the former has the limits of the FNMR at this FMR, which is not that of its threshold.
         """
         points = []
         for rate in FMR_TARGETS:
             if np.sum(~self.similar) * rate >= 1:
                 quantile = Target("false_match_rate", rate)
                 threshold = find_best_threshold(self.distances, self.similar, quantile)
-                points.append(self.measure(f"FMR {rate:g}", threshold))
+                point = self.measure(f"FMR {rate:g}", threshold)
+                low, high = self.limit_fnmr(point, rate)
+                missed = replace(point.false_non_match, low=low, high=high)
+                points.append(replace(point, false_non_match=missed))
             target = check_target("false_match_rate", max_rate=rate, confidence=self.confidence)
             try:
                 threshold = calibrate(self.distances, self.similar, target, self.units)[0]
@@ -178,7 +213,7 @@ class JudgedPairs:
             end = norm.ppf(0.5 / np.sum(kind))
             grid = norm.cdf(np.linspace(end, -end, n_points // 2))
             thresholds.append(np.quantile(self.distances[kind], grid))
-        return [self.measure("", float(t)) for t in np.unique(np.concatenate(thresholds))]
+        return [self._measure_point("", float(t)) for t in np.unique(np.concatenate(thresholds))]
 
     def score_probabilities(self, likelihood_ratio: Doubles) -> tuple[float, float]:
         """Return the Brier score and the log loss, with the assumed share of same pairs."""

@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import betainc, betaincinv  # faster than scipy.stats.beta
+from scipy.special import betainc, betaincinv, ndtri, stdtrit  # faster than scipy.stats
 
 from .._array import Doubles
-from .dependence import Sharing, Units, are_independent
+from .dependence import Sharing, Units, are_independent, sum_by_unit
 
 FEW_ERRORS = 30  # Doddington's rule: with fewer errors, a rate is known only roughly
 N_STEPS = 3  # of the iteration for the upper limit
@@ -182,6 +182,7 @@ class RankedPairs:
 
     def __init__(self, excess: Doubles, units: Units | None = None):
         self.n_pairs = len(excess)
+        self._units = units
         self._sharing = None
         if units is not None and not are_independent(units):
             self._sharing = Sharing(units)
@@ -197,6 +198,25 @@ class RankedPairs:
         if self._sharing is None:
             return float(self.n_pairs)
         return self._sharing.worth(self._order, n_errors, confidence)
+
+    def worth_of_mean(self, values: Doubles, confidence: float) -> float:
+        """Return the effective number of pairs for a mean, see `Sharing.worth_of_mean`."""
+        if self._sharing is not None:
+            return self._sharing.worth_of_mean(values, confidence)
+        if self.n_pairs < 2 or np.ptp(values) == 0:
+            return float(self.n_pairs)
+        mean, variance = float(values.mean()), float(values.var(ddof=1))
+        ratio = ndtri(confidence) / stdtrit(self.n_pairs - 1, confidence)
+        return float(self.n_pairs * mean * (1 - mean) / variance * ratio**2)
+
+    def spread(self, values: Doubles, n_units: int) -> tuple[Doubles, float]:
+        """Return sums per unit, of which there are `n_units`, and a variance: `Sharing.spread`."""
+        if self._sharing is None:
+            assert self._units is not None
+            sums = sum_by_unit(self._units, values - values.mean(), n_units)
+            return sums, float(values.var()) / self.n_pairs
+        sums, variance = self._sharing.spread(values)
+        return np.pad(sums, (0, n_units - len(sums))), variance
 
     def measure(self, n_errors: int, confidence: float = 0.95) -> ErrorRate:
         """Return the rate of the first `n_errors` pairs, with two-sided limits."""

@@ -311,8 +311,9 @@ class _CurveDisplay(ABC):
 class DetDisplay(_CurveDisplay):
     """The DET curve: false non-match rate by false match rate, on axes of normal deviates.
 
-    The band has the limits of the false non-match rate. Marks show thresholds, with the limits of
-    both rates. The curve ends where one kind of error was not observed.
+    The band has the limits of the false non-match rate at each false match rate, whichever
+    threshold has it on other pairs. Marks show thresholds, with the limits of both rates. The curve
+    ends where one kind of error was not observed.
 
     Parameters
     ----------
@@ -345,7 +346,10 @@ class DetDisplay(_CurveDisplay):
         fmr = _deviates([point.false_match for point in curve], smallest[0])
         fnmr = _deviates([point.false_non_match for point in curve], smallest[1])
         level = f"{self.report.confidence_level:.0%} limits"
-        ax.fill_between(fmr[0], fnmr[1], fnmr[2], color=SIMILAR, alpha=0.2, label=level, lw=0)
+        judged = self.report.judged
+        band = [judged.limit_fnmr(point, point.false_match.value) for point in curve]
+        low, high = norm.ppf(np.clip(np.reshape(band, (-1, 2)).T, smallest[1], 1 - smallest[1]))
+        ax.fill_between(fmr[0], low, high, color=SIMILAR, alpha=0.2, label=level, lw=0)
         ax.plot(fmr[0], fnmr[0], color=SIMILAR)
         marks = zip(self.marked, cycle(COLOURS), cycle(MARKERS), strict=False)
         for point, colour, marker in marks:

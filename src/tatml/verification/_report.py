@@ -25,6 +25,7 @@ Rates = tuple[ErrorRate | None, ErrorRate | None]
 FEW_MARK = "*"
 FEW_NOTE = f"{FEW_MARK} fewer than {FEW_ERRORS} errors: the rate is rough, use its limits"
 STYLE = "text-align: right; padding: 2px 8px"
+COST_WORDS = {"estimator": "actual_cost", "least detection cost": "least_cost"}
 MOST_NAMED = 3  # most rates that a warning names
 
 
@@ -65,6 +66,9 @@ class Report:
     same_rate, costs : float, (float, float)
         What the detection cost assumes: the share of same pairs, and the costs of a false match
         and of a false non-match.
+    limits : dict of (float, float)
+        The limits of `auc`, `equal_error_rate`, `least_cost` and `actual_cost`, by these names. The
+        limits of a rate are in `points`.
     confidence_level : float
         Confidence level of the limits.
     judged : JudgedPairs
@@ -98,6 +102,7 @@ class Report:
     log_loss: float | None
     same_rate: float
     costs: tuple[float, float]
+    limits: Mapping[str, tuple[float, float]]
     confidence_level: float
     judged: JudgedPairs = field(compare=False)
 
@@ -133,6 +138,7 @@ class Report:
         """Return all numbers as dicts, lists, numbers and words, which JSON can hold."""
         left_out = ("points", "by", "judged")
         numbers = {name: value for name, value in vars(self).items() if name not in left_out}
+        numbers["limits"] = dict(self.limits)
         subgroups = {
             str(name): {
                 kind: None if rate is None else dict(vars(rate))
@@ -167,8 +173,10 @@ def report(
     The thresholds are that of the estimator, that of the calibrated probabilities, those of the
     equal error rate and of the least detection cost, and those of false match rates from 0.1 down
     to 1e-6, as far as the pairs reach. Each has both error rates with limits, see `error_rates`.
-    The limits take the threshold as given: for a threshold that was chosen on the same pairs they
-    are too narrow, except that a promised rate is kept.
+    The limits of AUC, equal error rate and least detection cost are those of the distances, at
+    whatever thresholds these are reached on other pairs; so are those of the FNMR in the rows of
+    given false match rates. All other limits are those of the very threshold. Limits account for
+    samples or groups that pairs share, of both kinds together.
 
     Parameters
     ----------
@@ -271,6 +279,11 @@ def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit:
             threshold = max(least, (intercept - costs.least_ratio) / slope)
             points.append(judged.measure("probability", threshold))
     chosen = judged.measure_balanced()
+    limits = judged.limit_curve() | {
+        word: point.cost_limits
+        for point in (*points, *chosen)
+        if (word := COST_WORDS.get(point.name)) and point.cost_limits
+    }
     n_units = None if judged.units is None else len(np.unique(judged.units))
     return Report(
         estimator=type(estimator).__name__,
@@ -288,6 +301,7 @@ def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit:
         log_loss=loss,
         same_rate=costs.same_rate,
         costs=(costs.false_match, costs.false_non_match),
+        limits=limits,
         confidence_level=judged.confidence,
         judged=judged,
     )
@@ -301,6 +315,8 @@ def point_rows(points: Iterable[OperatingPoint]) -> list[dict[str, Any]]:
         for word, rate in (("FMR", point.false_match), ("FNMR", point.false_non_match)):
             row |= {word: rate.value, f"{word}_low": rate.low, f"{word}_high": rate.high}
         row |= {"TAR": point.true_accept_rate, "cost": point.cost}
+        if point.cost_limits is not None:
+            row |= dict(zip(("cost_low", "cost_high"), point.cost_limits, strict=True))
         row["false_matches"] = point.false_match.n_errors
         row["false_non_matches"] = point.false_non_match.n_errors
         rows.append(row)
@@ -326,12 +342,16 @@ def _title(report: Report) -> str:
 def _summary(report: Report) -> list[str]:
     """Return the lines of numbers that belong to no threshold."""
     false_match, false_non_match = report.costs
-    cost = f"detection cost: at least {report.least_cost:.4f}"
+    between = {name: _limit_cell(limits) for name, limits in report.limits.items()}
+    cost = f"detection cost: at least {report.least_cost:.4f} {between['least_cost']}"
     if report.actual_cost is not None:
-        cost += f", {report.actual_cost:.4f} at the threshold of the estimator"
+        cost += f", {report.actual_cost:.4f} {between['actual_cost']}"
+        cost += " at the threshold of the estimator"
     assumed = f"{report.same_rate:.3g} of the pairs are the same"
     lines = [
-        f"AUC {report.auc:.4f}, equal error rate {report.equal_error_rate:.4f}",
+        f"AUC {report.auc:.4f} {between['auc']}, equal error rate "
+        f"{report.equal_error_rate:.4f} {between['equal_error_rate']}, "
+        f"with {report.confidence_level:.0%} limits",
         f"{cost} ({assumed}; a false match costs {false_match:g}, "
         f"a false non-match {false_non_match:g})",
     ]
@@ -354,6 +374,7 @@ def _tables(report: Report) -> list[Table]:
 def _point_cells(report: Report) -> Table:
     limits = f"{report.confidence_level:.0%} limits"
     header = ["operating point", "threshold", "FMR = FAR", limits, "FNMR", limits, "TAR", "cost"]
+    header.append(limits)
     rows = [
         [
             point.name,
@@ -362,6 +383,7 @@ def _point_cells(report: Report) -> Table:
             *_rate_cells(point.false_non_match),
             _number(point.true_accept_rate),
             f"{point.cost:.4f}",
+            _limit_cell(point.cost_limits),
         ]
         for point in report.points
     ]
@@ -382,7 +404,11 @@ def _subgroup_cells(report: Report) -> Table:
 
 def _rate_cells(rate: ErrorRate) -> list[str]:
     mark = FEW_MARK if rate.n_errors < FEW_ERRORS else ""
-    return [_number(rate.value) + mark, f"[{_number(rate.low)}, {_number(rate.high)}]"]
+    return [_number(rate.value) + mark, _limit_cell((rate.low, rate.high))]
+
+
+def _limit_cell(limits: tuple[float, float] | None) -> str:
+    return "" if limits is None else f"[{_number(limits[0])}, {_number(limits[1])}]"
 
 
 def _number(value: float) -> str:
