@@ -3,7 +3,8 @@
 The first 18 worlds were used to choose the design effect. Those marked *, and later those marked †,
 were written down before it was run on them; it has not been changed since. Worlds like those marked
 ‡, with clans, were used to choose the reweighting of identities. Those marked § were written down
-before the reweighting was run on them.
+before the reweighting was run on them; one of them then lowered its least degrees of freedom from
+8 to 4. Those marked ¶ were written down before that was run on them, and nothing changed since.
 """
 
 from __future__ import annotations
@@ -107,6 +108,10 @@ def near_on_line(first, second, reach):
 
 def blur(rng, n):
     return rng.exponential(size=(n, 1))
+
+
+def grain(rng, n):
+    return np.exp(1.2 * rng.normal(size=(n, 1)))
 
 
 def both_blurred(first, second):
@@ -499,5 +504,46 @@ WORLDS = (
         People(lambs=0.03),
         partial(gallery, n_probes=120, n_gallery=100),
         is_rare=True,
+    ),
+    World(
+        "¶ 10 % of 70 probes like 10 % of 200 references",
+        (clans(0.1), clans(0.1)),
+        partial(two_sides, n_probes=70, n_references=200),
+        two_sides_population,
+    ),
+    World(
+        "¶ clans of 4 and 7 %, all pairs of 120",
+        clans(0.04, 0.07),
+        partial(all_pairs, n_samples=120),
+    ),
+    World(
+        "¶ clan of 7 %, popular identities, 200",
+        clans(0.07),
+        partial(random_pairs, n=9000, n_samples=200, chance=LESS_POPULAR / LESS_POPULAR.sum()),
+    ),
+    World(
+        "¶ 30 % on a line, close neighbours alike, 200 × 4",
+        Resembling(traits=partial(on_line, share=0.3), factor=partial(near_on_line, reach=0.06)),
+        partial(identities, n=9000, n_units=200, n_each=4),
+    ),
+    World(
+        "¶ three clans of 5 %, three sites of 60",
+        clans(0.05, 0.05, 0.05),
+        partial(sites, n=9000, n_sites=3, n_each=60),
+    ),
+    World(
+        "¶ grainy with grainy, 150 × 6",
+        Resembling(traits=grain, factor=both_blurred),
+        partial(identities, n=9000, n_units=150, n_each=6),
+    ),
+    World(
+        "¶ clan of 2.5 %, 700 × 3",
+        clans(0.025),
+        partial(identities, n=15_000, n_units=700, n_each=3),
+    ),
+    World(
+        "¶ heavy tails, lambs and a clan of 7 %, 90 probes × gallery of 90",
+        clans(0.07, n_features=5, tail=3.0, lambs=0.08),
+        partial(gallery, n_probes=90, n_gallery=90),
     ),
 )

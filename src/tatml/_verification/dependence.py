@@ -62,6 +62,13 @@ class Sharing:
         The effective number of units that are in several pairs: (Σv)²/Σv², v = degree (degree − 1).
     largest_effect : float
         The design effect if all pairs that share a unit are errors together or not at all.
+    low, high : int arrays of shape (n_couples,)
+        The units of each couple of units that are in a pair together, low ≤ high, in increasing
+        order of (low, high).
+    size : int array of shape (n_couples,)
+        The number of pairs of each couple.
+    is_loop : bool array of shape (n_couples,)
+        Which couples are twice the same unit.
 
     Examples
     --------
@@ -75,13 +82,11 @@ class Sharing:
         self.degree = _count_pairs(units)
         self.n_shared = count_shared_units(units)
         n_linked = float(self.degree @ (self.degree - 1.0))
-        low, high = units.min(axis=1), units.max(axis=1)
-        code = low * np.intp(len(self.degree)) + high
-        _, self._couple, self._size = np.unique(code, return_inverse=True, return_counts=True)
-        self._is_loop = np.zeros(len(self._size), dtype=bool)
-        self._is_loop[self._couple[low == high]] = True
+        self._couple, self._codes, self.size = _number_couples(units, len(self.degree))
+        self.low, self.high = np.divmod(self._codes, len(self.degree))
+        self.is_loop = self.low == self.high
         self._inflation = self._find_inflation()
-        size = self._size[~self._is_loop]
+        size = self.size[~self.is_loop]
         n_linked -= float(size @ (size - 1.0))  # pairs of one couple share two units
         self.largest_effect = 1 + n_linked / len(units)
 
@@ -94,10 +99,22 @@ class Sharing:
         """
         n_pairs = len(self.units)
         rate = len(rows) / n_pairs
-        squares = self._inflation * self._excess(rows) ** 2
-        errors = np.bincount(self._couple[rows], minlength=len(self._size))
-        couples = (errors - rate * self._size)[~self._is_loop]  # counted for both of their units
+        squares = self._inflation * self.excess(rows) ** 2
+        # Those of two units are counted for both.
+        couples = (self.count_errors(rows) - rate * self.size)[~self.is_loop]
         return float(squares.sum() - couples @ couples) / n_pairs**2
+
+    def count_errors(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the number of the pairs in `rows` of each couple of units."""
+        return np.bincount(self._couple[rows], minlength=len(self.size))
+
+    def find_couples(
+        self, first: NDArray[np.intp], second: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return the numbers of couples of units, and which of these are in a pair together."""
+        code = np.minimum(first, second) * len(self.degree) + np.maximum(first, second)
+        number = np.minimum(np.searchsorted(self._codes, code), len(self._codes) - 1)
+        return number, self._codes[number] == code
 
     def _find_inflation(self) -> NDArray[np.float64]:
         """Return by how much the observed mean reduces the squared sum of each unit.
@@ -126,19 +143,19 @@ class Sharing:
         rate = len(rows) / len(self.units)
         return max(1.0, self.variance(rows) * len(self.units) / (rate * (1 - rate)))
 
-    def degrees_of_freedom(self, rows: NDArray[np.intp]) -> float:
+    def degrees_of_freedom(self, rows: NDArray[np.intp], least: float = LEAST_FREEDOM) -> float:
         """Return the degrees of freedom of the variance, by Satterthwaite's rule.
 
         With r_g the excess of errors of unit g, these are 2/(Σr⁴/(Σr²)² − 1/`n_shared`): fewer if
-        few units have most of the errors. They are at most `n_shared` − 1, and at least
-        `LEAST_FREEDOM` if there are so many, because the fourth powers are a rough estimate.
+        few units have most of the errors. They are at most `n_shared` − 1, and at least `least` if
+        there are so many, because the fourth powers are a rough estimate.
         """
-        squares = self._excess(rows)[self.degree > 1] ** 2
+        squares = self.excess(rows)[self.degree > 1] ** 2
         most = self.n_shared - 1
         if not squares.any():
             return most
         uneven = float(squares @ squares) / float(squares.sum()) ** 2 - 1 / self.n_shared
-        return min(most, max(LEAST_FREEDOM, 2 / max(uneven, 1e-9)))
+        return min(most, max(least, 2 / max(uneven, 1e-9)))
 
     def worth(self, order: NDArray[np.intp], n_errors: float, confidence: float) -> float:
         """Return the effective number of pairs, for a limit at the one-sided `confidence`.
@@ -170,7 +187,7 @@ class Sharing:
         normal, wide = stdtrit([n_pairs - 1, self.degrees_of_freedom(rows)], confidence)
         return max(surely, float(n_pairs / effect * (normal / wide) ** 2))
 
-    def _excess(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    def excess(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the errors of each unit, less those at the mean rate."""
         rate = len(rows) / len(self.units)
         return _count_pairs(self.units[rows], len(self.degree)) - rate * self.degree
@@ -208,6 +225,22 @@ def link_units(units: Units) -> Units:
     n_units = int(units.max(initial=-1)) + 1
     links = coo_array((np.ones(len(units)), (units[:, 0], units[:, 1])), (n_units, n_units))
     return connected_components(links, directed=False)[1].astype(np.intp)[units]
+
+
+def _number_couples(
+    units: Units, n_units: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the number of the couple of each pair, and the codes and sizes of the couples."""
+    code = np.minimum(units[:, 0], units[:, 1]) * np.intp(n_units)
+    code += np.maximum(units[:, 0], units[:, 1])
+    if n_units**2 > 4 * len(code):
+        codes, couple, size = np.unique(code, return_inverse=True, return_counts=True)
+        return couple, codes, size
+    size = np.bincount(code, minlength=n_units**2)  # without a sort
+    codes = np.flatnonzero(size)
+    number = np.empty(len(size), dtype=np.intp)
+    number[codes] = np.arange(len(codes))
+    return number[code], codes, size[codes]
 
 
 def _count_pairs(units: Units, n_units: int = 0) -> NDArray[np.intp]:
