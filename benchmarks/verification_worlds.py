@@ -293,6 +293,10 @@ class World:
     truth: Callable = population
     is_rare: bool = False
 
+    @property
+    def is_about_matches(self):
+        return self.truth is not genuine_population
+
 
 PLAIN, LAMBS = People(), People(lambs=0.1)
 POPULAR, LESS_POPULAR = np.arange(1, 151) ** -0.7, np.arange(1, 201) ** -0.5

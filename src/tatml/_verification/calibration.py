@@ -6,6 +6,7 @@ there may be values of any sign, such as minus the scores of a metric with midpo
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from math import inf, nextafter
 
 import numpy as np
@@ -16,17 +17,19 @@ from .._array import Doubles
 from .dependence import (
     Units,
     are_independent,
-    count_shared_units,
+    count_vouching_units,
     find_disjoint_pairs,
     find_largest_share,
 )
-from .rates import RankedPairs, most_errors, pairs_needed
+from .rates import RankedPairs, most_errors, pairs_needed, upper_limit
+from .reweighting import Reweighting
 from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Target
 
 # An identity in more than this share of the pairs decides the rate alone.
 LARGEST_SHARE = 0.5
 # The units should be so many that a kind that has this share is among them.
 RARE_KIND = 0.1
+LARGEST_COUNT = 10**12  # of units that a search looks at
 # Pairs of disjoint units are drawn with one seed: who draws again until the threshold pleases
 # breaks the promise.
 SEED = 0
@@ -64,6 +67,8 @@ def calibrate(
         return threshold, Calibration(target.strategy, "empirical", n_pairs=len(similar))
     kind = target.select(similar)
     wrong = (distances < threshold) != similar
+    known = units[kind] if units is not None and method == "approximate" else None
+    share = find_vouched_share(known, target.confidence)
     found = Calibration(
         strategy=target.strategy,
         method=method,
@@ -72,6 +77,7 @@ def calibrate(
         n_errors=int(wrong[kind].sum()),
         n_pairs=int(kind.sum()),
         n_effective=n_effective,
+        vouched_share=share,
     )
     return threshold, found
 
@@ -103,15 +109,58 @@ def find_few_units(similar: NDArray[np.bool_], target: Target, units: Units) -> 
     known = units[target.select(similar)]
     if target.guarantee == "proved" or are_independent(known):
         return None
-    needed = pairs_needed(RARE_KIND, target.confidence)
-    count = count_shared_units(known)
+    needed, count = units_needed(target), count_vouching_units(known)
     if round(count) >= needed:
         return None
+    share = find_vouched_share(known, target.confidence)
+    alone = f"one in {1 / RARE_KIND:.0f} that has more errors than the others"
+    if target.is_about_matches and target.rate < RARE_KIND:
+        alone = f"a share of {target.rate**0.5:.2g} that match each other, which makes the rate"
     return (
-        f"groups: expected at least {needed} samples or groups in several {target.kind} pairs, "
-        f"got about {count:.0f}: if one in ten has more errors than the others, such ones may be "
-        f"missing, and the promised {target.words} is exceeded too often"
+        f"groups: expected at least {needed} samples or groups in several {target.kind} pairs to "
+        f"promise a {target.words} of {target.rate:g}, got about {count:.0f}. They vouch for kinds "
+        f"of at least {share:.0%} of the samples or groups only. A rarer kind, such as {alone}, "
+        "may be missing by chance, and the promise is broken too often; give pairs of more samples "
+        "or groups"
     )
+
+
+def find_vouched_share(units: Units | None, confidence: float) -> float | None:
+    """Return the smallest share of a kind of units that is met three times with the confidence.
+
+    None if no units are shared: the promise is exact.
+
+    Examples
+    --------
+    >>> round(find_vouched_share(np.stack(np.triu_indices(124, 1), axis=1), 0.95), 3)
+    0.05
+    """
+    if units is None or are_independent(units):
+        return None
+    return upper_limit(2, count_vouching_units(units), confidence)
+
+
+def units_needed(target: Target) -> int:
+    """Return how many units are wanted: fewer may lack a kind that breaks the promise alone.
+
+    If a share √α of the units match each other, the false match rate is α. So many units are
+    wanted that such a kind is met three times, and a kind of one in ten at least once.
+
+    Examples
+    --------
+    >>> rates = (0.1, 0.01, 0.001, 0.0001)
+    >>> [units_needed(Target("false_match_rate", rate, confidence=0.95)) for rate in rates]
+    [29, 61, 198, 628]
+    """
+    least = pairs_needed(RARE_KIND, target.confidence)
+    if not target.is_about_matches:
+        return least
+    counts = range(least, LARGEST_COUNT)
+    return counts[
+        bisect_left(
+            counts, True, key=lambda n: upper_limit(2, n, target.confidence) <= target.rate**0.5
+        )
+    ]
 
 
 def _keep(
@@ -121,29 +170,40 @@ def _keep(
     kind = target.select(similar)
     # The errors are the smallest of these values.
     values = distances[kind] if target.is_about_matches else -distances[kind]
-    ranked = RankedPairs(-values, None if units is None else units[kind])
+    units = None if units is None else units[kind]
+    ranked = RankedPairs(-values, units)
     method: CalibrationMethod = "exact" if ranked.are_independent else target.guarantee
     if method == "proved" and units is not None:
-        values = values[_draw_disjoint(units[kind])]
+        values = values[_draw_disjoint(units)]
+        k = most_errors(len(values), target.rate, target.confidence)
         n_effective = float(len(values))
     else:
-        # Judged once, at the observed rate α: anew for each candidate would be a multiple test.
-        n_effective = ranked.worth(target.rate * len(values), target.confidence)
-    edge = find_edge(values, target.rate, target.confidence, n_effective)
-    if edge is None:
+        k, n_effective = find_allowed(
+            ranked, values, target.rate, target.confidence, resembles=target.is_about_matches
+        )
+    if k < 0:
         raise _out_of_reach(target, int(kind.sum()), n_effective, units)
+    edge = float(np.partition(values, k)[k])  # the (k + 1)-th smallest is no error any more
     return (edge if target.is_about_matches else nextafter(-edge, inf)), method, n_effective
 
 
-def find_edge(
-    values: Doubles, max_rate: float, confidence: float, n_effective: float
-) -> float | None:
-    """Return the largest of given values below which a rate is promised; None if there is none.
+def find_allowed(
+    ranked: RankedPairs, values: Doubles, max_rate: float, confidence: float, *, resembles: bool
+) -> tuple[int, float]:
+    """Return how many errors an approximate promise allows, or −1, and what the pairs are worth.
 
-    With k errors allowed it is the (k + 1)-th smallest, which is no error any more.
+    The pairs with the smallest `values` become errors first. With `resembles`, an error tells that
+    the units of a pair resemble each other, see `Reweighting`.
     """
-    k = most_errors(len(values), max_rate, confidence, n_effective)
-    return None if k < 0 else float(np.partition(values, k)[k])
+    # Judged once, at the observed rate α: anew for each candidate would be a multiple test.
+    n_effective = ranked.worth(max_rate * len(values), confidence)
+    most = most_errors(len(values), max_rate, confidence, n_effective)
+    if ranked.sharing is None or most <= 0:
+        return most, n_effective
+    edges = values[ranked.order[: most + 1]]
+    reweighting = Reweighting(ranked.sharing, ranked.order, most, resembles=resembles)
+    allowed = reweighting.most_errors(np.searchsorted(edges, edges), max_rate, confidence)
+    return allowed, n_effective
 
 
 def _draw_disjoint(units: Units) -> NDArray[np.intp]:

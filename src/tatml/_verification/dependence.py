@@ -41,9 +41,31 @@ def count_shared_units(units: Units) -> float:
     2.0
     """
     degree = _count_pairs(units)
+    return _effective_number(degree) if degree.max(initial=0) > 1 else float(len(units))
+
+
+def _effective_number(degree: NDArray[np.intp]) -> float:
+    """Return (Σv)²/Σv², v = degree (degree − 1): the number of units if these are equally many."""
     shared = degree * (degree - 1.0)
-    square = float(shared @ shared)
-    return float(shared.sum()) ** 2 / square if square else float(len(units))
+    return float(shared.sum()) ** 2 / float(shared @ shared)
+
+
+def count_vouching_units(units: Units) -> float:
+    """Return the effective number of units that tell how units differ.
+
+    If no unit is first in some pairs and second in others, the two sides, such as probes and
+    references, are two samples: the smaller number counts.
+
+    Examples
+    --------
+    >>> count_vouching_units(np.stack(np.indices((20, 100)), axis=2).reshape(-1, 2) + [0, 20])
+    20.0
+    """
+    counts = [np.bincount(side, minlength=int(units.max()) + 1) for side in units.T]
+    if np.any(counts[0] * counts[1]):
+        return count_shared_units(units)
+    sides = [_effective_number(degree) for degree in counts if degree.max() > 1]
+    return min(sides) if sides else float(len(units))
 
 
 class Sharing:

@@ -173,6 +173,13 @@ class RankedPairs:
     units : int array of shape (n_pairs, 2), optional
         The numbers of the samples or groups of each pair; None if all pairs are independent.
 
+    Attributes
+    ----------
+    sharing : Sharing or None
+        Which pairs share units; None if all pairs are independent.
+    order : int array of shape (n_pairs,)
+        The pairs, in the order in which they become errors; only if some share units.
+
     Examples
     --------
     >>> import numpy as np
@@ -182,33 +189,33 @@ class RankedPairs:
 
     def __init__(self, excess: Doubles, units: Units | None = None):
         self.n_pairs = len(excess)
-        self._sharing = None
+        self.sharing = None
         if units is not None and not are_independent(units):
-            self._sharing = Sharing(units)
-            self._order = np.argsort(-excess, kind="stable")
+            self.sharing = Sharing(units)
+            self.order = np.argsort(-excess, kind="stable")
 
     @property
     def are_independent(self) -> bool:
         """Whether no two pairs share a unit."""
-        return self._sharing is None
+        return self.sharing is None
 
     def worth(self, n_errors: float, confidence: float) -> float:
         """Return the effective number of pairs at a number of errors, see `Sharing.worth`."""
-        if self._sharing is None:
+        if self.sharing is None:
             return float(self.n_pairs)
-        return self._sharing.worth(self._order, n_errors, confidence)
+        return self.sharing.worth(self.order, n_errors, confidence)
 
     def measure(self, n_errors: int, confidence: float = 0.95) -> ErrorRate:
         """Return the rate of the first `n_errors` pairs, with two-sided limits."""
         n_pairs, value = self.n_pairs, n_errors / self.n_pairs
-        if self._sharing is None:
+        if self.sharing is None:
             low, high = exact_limits(n_errors, n_pairs, confidence)
             return ErrorRate(value, low, high, n_errors, n_pairs, float(n_pairs), "exact")
         if 2 * n_errors <= n_pairs:
-            low, high, worth = _dyadic_limits(self._sharing, self._order, n_errors, confidence)
+            low, high, worth = _dyadic_limits(self.sharing, self.order, n_errors, confidence)
         else:  # the limits of the pairs that are right
-            others = self._order[::-1], n_pairs - n_errors
-            least, most, worth = _dyadic_limits(self._sharing, *others, confidence)
+            others = self.order[::-1], n_pairs - n_errors
+            least, most, worth = _dyadic_limits(self.sharing, *others, confidence)
             low, high = 1 - most, 1 - least
         return ErrorRate(value, low, high, n_errors, n_pairs, worth, "dyadic")
 

@@ -208,4 +208,6 @@ def tilt(excess: Doubles, distance: float) -> Doubles:
 
     if missing(FLATTEST) >= 0:
         return np.ones(len(excess))
+    if missing(STEEPEST) <= 0:
+        return weigh(STEEPEST)
     return weigh(brentq(missing, STEEPEST, FLATTEST, xtol=1e-10))
