@@ -14,6 +14,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import stdtrit  # the quantiles of Student's t
 
+from .._array import Doubles
+
 Units = NDArray[np.intp]
 
 # The design effect is judged from at least so many errors.
@@ -84,6 +86,8 @@ class Sharing:
         The effective number of units that are in several pairs: (Σv)²/Σv², v = degree (degree − 1).
     largest_effect : float
         The design effect if all pairs that share a unit are errors together or not at all.
+    couple : int array of shape (n_pairs,)
+        The number of the couple of units of each pair.
     low, high : int arrays of shape (n_couples,)
         The units of each couple of units that are in a pair together, low ≤ high, in increasing
         order of (low, high).
@@ -104,7 +108,7 @@ class Sharing:
         self.degree = _count_pairs(units)
         self.n_shared = count_shared_units(units)
         n_linked = float(self.degree @ (self.degree - 1.0))
-        self._couple, self._codes, self.size = _number_couples(units, len(self.degree))
+        self.couple, self._codes, self.size = _number_couples(units, len(self.degree))
         self.low, self.high = np.divmod(self._codes, len(self.degree))
         self.is_loop = self.low == self.high
         self._inflation = self._find_inflation()
@@ -119,16 +123,19 @@ class Sharing:
         and per couple of units. The squared sum of a unit is enlarged, because p contains its own
         errors, see `_find_inflation`.
         """
+        return self.variance_of(self.excess(rows), self.count_errors(rows))
+
+    def variance_of(self, excess: Doubles, errors: NDArray[np.intp]) -> float:
+        """Return the variance of the error rate, from the sums of each unit and of each couple."""
         n_pairs = len(self.units)
-        rate = len(rows) / n_pairs
-        squares = self._inflation * self.excess(rows) ** 2
+        squares = self._inflation * excess**2
         # Those of two units are counted for both.
-        couples = (self.count_errors(rows) - rate * self.size)[~self.is_loop]
+        couples = (errors - errors.sum() / n_pairs * self.size)[~self.is_loop]
         return float(squares.sum() - couples @ couples) / n_pairs**2
 
     def count_errors(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the number of the pairs in `rows` of each couple of units."""
-        return np.bincount(self._couple[rows], minlength=len(self.size))
+        return np.bincount(self.couple[rows], minlength=len(self.size))
 
     def find_couples(
         self, first: NDArray[np.intp], second: NDArray[np.intp]
@@ -138,7 +145,7 @@ class Sharing:
         number = np.minimum(np.searchsorted(self._codes, code), len(self._codes) - 1)
         return number, self._codes[number] == code
 
-    def _find_inflation(self) -> NDArray[np.float64]:
+    def _find_inflation(self) -> Doubles:
         """Return by how much the observed mean reduces the squared sum of each unit.
 
         If each pair is the sum of an effect of either unit, the square is about 1 − 2s + Σs² − 2m
@@ -165,14 +172,14 @@ class Sharing:
         rate = len(rows) / len(self.units)
         return max(1.0, self.variance(rows) * len(self.units) / (rate * (1 - rate)))
 
-    def degrees_of_freedom(self, rows: NDArray[np.intp], least: float = LEAST_FREEDOM) -> float:
+    def degrees_of_freedom(self, excess: Doubles, least: float = LEAST_FREEDOM) -> float:
         """Return the degrees of freedom of the variance, by Satterthwaite's rule.
 
         With r_g the excess of errors of unit g, these are 2/(Σr⁴/(Σr²)² − 1/`n_shared`): fewer if
         few units have most of the errors. They are at most `n_shared` − 1, and at least `least` if
         there are so many, because the fourth powers are a rough estimate.
         """
-        squares = self.excess(rows)[self.degree > 1] ** 2
+        squares = excess[self.degree > 1] ** 2
         most = self.n_shared - 1
         if not squares.any():
             return most
@@ -206,13 +213,19 @@ class Sharing:
         few = max(1.0, min(n_errors, n_pairs - n_errors)) / max(1, min(judged, n_pairs - judged))
         rows = order[:judged]
         effect = 1 + (self.design_effect(rows) - 1) * min(1.0, few) ** 0.5
-        normal, wide = stdtrit([n_pairs - 1, self.degrees_of_freedom(rows)], confidence)
+        normal, wide = stdtrit(
+            [n_pairs - 1, self.degrees_of_freedom(self.excess(rows))], confidence
+        )
         return max(surely, float(n_pairs / effect * (normal / wide) ** 2))
 
-    def excess(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    def excess(self, rows: NDArray[np.intp]) -> Doubles:
         """Return the errors of each unit, less those at the mean rate."""
-        rate = len(rows) / len(self.units)
-        return _count_pairs(self.units[rows], len(self.degree)) - rate * self.degree
+        return self.excess_of(self.units[rows])
+
+    def excess_of(self, units: Units) -> Doubles:
+        """Return the excess of each unit if pairs of these units are the errors."""
+        rate = len(units) / len(self.units)
+        return _count_pairs(units, len(self.degree)) - rate * self.degree
 
 
 def find_disjoint_pairs(units: Units, rng: Any) -> NDArray[np.intp]:

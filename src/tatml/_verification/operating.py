@@ -13,7 +13,7 @@ from scipy.stats import norm
 from sklearn.metrics import brier_score_loss, roc_curve
 
 from .._array import Doubles
-from .calibration import calibrate, cut_between, find_best_threshold
+from .calibration import calibrate, cut_between, find_best_threshold, find_vouched_share
 from .dependence import Units
 from .rates import ErrorRate, RankedPairs
 from .targets import Target, check_target
@@ -130,6 +130,12 @@ class JudgedPairs:
             1 - sum(getattr(rate, part) for rate in rates) / 2 for part in ("value", "high", "low")
         )
         return value, low, high
+
+    @property
+    def vouched_share(self) -> float | None:
+        """The smallest share of a kind of units that the dissimilar pairs vouch for."""
+        units = None if self.units is None else self.units[~self.similar]
+        return find_vouched_share(units, self.confidence)
 
     def select(self, rows: NDArray[np.intp]) -> JudgedPairs:
         """Return some of the pairs."""

@@ -22,7 +22,7 @@ from .dependence import Sharing
 
 # Couples of matched partners that are looked at: all of a unit, or this many divided by the number
 # of units, at least `LEAST_WEDGES`, drawn with one seed.
-N_WEDGES, LEAST_WEDGES = 500_000, 100
+N_WEDGES, LEAST_WEDGES = 200_000, 100
 SEED = 0
 # The degrees of freedom of the sum of squares are at least these, if there are so many units.
 LEAST_FREEDOM = 4.0
@@ -74,7 +74,8 @@ class Reweighting:
     """
 
     def __init__(self, sharing: Sharing, order: NDArray[np.intp], most: int, *, resembles: bool):
-        self.sharing, self.order = sharing, order[:most]
+        self.sharing, self.most = sharing, most
+        self._couple, self._units = sharing.couple[order[:most]], sharing.units[order[:most]]
         self._is_free = sharing.degree > 1
         self._wedges = self._find_wedges() if resembles else None
 
@@ -87,39 +88,40 @@ class Reweighting:
         def is_too_high(k: int) -> bool:
             return self.upper_rate(int(ends[k]), confidence) > max_rate
 
-        last = len(self.order)
-        if not is_too_high(last):
-            return last
-        return bisect_left(range(last), True, key=is_too_high) - 1
+        if not is_too_high(self.most):
+            return self.most
+        return bisect_left(range(self.most), True, key=is_too_high) - 1
 
     def upper_rate(self, n_errors: int, confidence: float) -> float:
         """Return the rate of the first `n_errors` pairs with the worst weights of the units."""
         if n_errors == 0:
             return 0.0
-        sharing = self.sharing
+        sharing, errors = self.sharing, self.count_errors(n_errors)
         weights = self.worst_weights(n_errors, confidence)
         product = weights[sharing.low] * np.where(sharing.is_loop, 1.0, weights[sharing.high])
-        errors = sharing.count_errors(self.order[:n_errors])
         twins = weights**2 @ self.twin_errors(errors)
         return float((errors @ product + twins) / (sharing.size @ product))
 
+    def count_errors(self, n_errors: int) -> NDArray[np.intp]:
+        """Return how many of the first `n_errors` pairs are of each couple of units."""
+        return np.bincount(self._couple[:n_errors], minlength=len(self.sharing.size))
+
     def worst_weights(self, n_errors: int, confidence: float) -> Doubles:
         """Return the weight of each unit, with mean 1 over those that are in several pairs."""
-        sharing, rows = self.sharing, self.order[:n_errors]
-        n_pairs = len(sharing.units)
-        rate = n_errors / n_pairs
+        sharing, n_pairs = self.sharing, len(self.sharing.units)
         weights = np.ones(len(sharing.degree))
-        excess = sharing.excess(rows)[self._is_free]
-        spread = float(excess @ excess) / n_pairs**2
+        excess = sharing.excess_of(self._units[:n_errors])
+        free = excess[self._is_free]
+        spread = float(free @ free) / n_pairs**2
         if spread > 0:
-            variance = max(sharing.variance(rows), rate * (1 - rate) / n_pairs)
-            freedom = sharing.degrees_of_freedom(rows, LEAST_FREEDOM)
-            quantile = float(stdtrit(freedom, confidence))
-            distance = quantile**2 * correct_for_two(variance / spread)
-            weights[self._is_free] = tilt(excess, distance)
+            rate = n_errors / n_pairs
+            variance = sharing.variance_of(excess, self.count_errors(n_errors))
+            ratio = max(variance, rate * (1 - rate) / n_pairs) / spread
+            quantile = float(stdtrit(sharing.degrees_of_freedom(excess, LEAST_FREEDOM), confidence))
+            weights[self._is_free] = tilt(free, quantile**2 * correct_for_two(ratio))
         return weights
 
-    def twin_errors(self, errors: Doubles) -> Doubles:
+    def twin_errors(self, errors: NDArray[np.intp]) -> Doubles:
         """Return how many errors each unit would have with a second unit of its kind.
 
         `errors` are those of each couple of units. The second unit matches as two units do that
@@ -141,7 +143,7 @@ class Reweighting:
         """Return couples of matched partners of each unit, all or some, that were compared."""
         sharing = self.sharing
         n_units = len(sharing.degree)
-        errors = sharing.count_errors(self.order)
+        errors = self.count_errors(self.most)
         couple = np.flatnonzero((errors > 0) & ~sharing.is_loop)
         ends = np.stack([sharing.low[couple], sharing.high[couple]])
         by_unit = np.argsort(ends.ravel(), kind="stable")
