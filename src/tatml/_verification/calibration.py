@@ -150,7 +150,7 @@ def units_needed(target: Target) -> int:
     --------
     >>> rates = (0.1, 0.01, 0.001, 0.0001)
     >>> [units_needed(Target("false_match_rate", rate, confidence=0.95)) for rate in rates]
-    [29, 61, 198, 628]
+    [29, 61, 197, 628]
     """
     least = pairs_needed(RARE_KIND, target.confidence)
     if not target.is_about_matches:
@@ -184,6 +184,11 @@ def _keep(
     if k < 0:
         raise _out_of_reach(target, int(kind.sum()), n_effective, units)
     edge = float(np.partition(values, k)[k])  # the (k + 1)-th smallest is no error any more
+    if edge == -inf and not target.is_about_matches:
+        raise ValueError(
+            f"pairs: expected at most {k} similar pairs at an infinite distance to promise a "
+            f"{target.words} of {target.rate:g}, got {np.sum(values == -inf)}"
+        )
     return (edge if target.is_about_matches else nextafter(-edge, inf)), method, n_effective
 
 
