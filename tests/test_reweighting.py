@@ -38,7 +38,7 @@ def world_with_clan(rng, n_units=80, n_pairs=3000, share=0.08):
 
 def reweighting_of(values, units, most=None, *, resembles=True):
     order = np.argsort(values, kind="stable")
-    return Reweighting(Sharing(units), order, most or len(values), resembles=resembles)
+    return Reweighting(Sharing(units[order]), most or len(values), resembles=resembles)
 
 
 # The weights

@@ -6,7 +6,7 @@ there may be values of any sign, such as minus the scores of a metric with midpo
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from math import inf, nextafter
 
 import numpy as np
@@ -41,6 +41,7 @@ def calibrate(
     target: Target,
     units: Units | None = None,
     sample_weight: Doubles | None = None,
+    ranked: RankedPairs | None = None,
 ) -> tuple[float, Calibration]:
     """Return the threshold for a target, and how it was found.
 
@@ -56,10 +57,12 @@ def calibrate(
         The numbers of the samples or identities of each pair; None if all pairs are independent.
     sample_weight : array of shape (n_pairs,), optional
         Weights of the pairs; only without a promise.
+    ranked : RankedPairs, optional
+        The pairs that can have the error, if they were ranked before.
     """
     if target.is_promised:
         check_within_reach(similar, target, units)
-        threshold, method, n_effective = _keep(target, distances, similar, units)
+        threshold, method, n_effective = _keep(target, distances, similar, units, ranked)
     else:
         threshold = find_best_threshold(distances, similar, target, sample_weight)
         method, n_effective = "quantile", None
@@ -164,14 +167,18 @@ def units_needed(target: Target) -> int:
 
 
 def _keep(
-    target: Target, distances: Doubles, similar: NDArray[np.bool_], units: Units | None
+    target: Target,
+    distances: Doubles,
+    similar: NDArray[np.bool_],
+    units: Units | None,
+    ranked: RankedPairs | None,
 ) -> tuple[float, CalibrationMethod, float]:
     """Return a threshold with a promised rate, the method, and what the pairs are worth."""
     kind = target.select(similar)
     # The errors are the smallest of these values.
     values = distances[kind] if target.is_about_matches else -distances[kind]
     units = None if units is None else units[kind]
-    ranked = RankedPairs(-values, units)
+    ranked = RankedPairs(-values, units) if ranked is None else ranked
     method: CalibrationMethod = "exact" if ranked.are_independent else target.guarantee
     if method == "proved" and units is not None:
         values = values[_draw_disjoint(units)]
@@ -206,7 +213,7 @@ def find_allowed(
     if ranked.sharing is None or most <= 0:
         return most, n_effective
     edges = values[ranked.order[: most + 1]]
-    reweighting = Reweighting(ranked.sharing, ranked.order, most, resembles=resembles)
+    reweighting = Reweighting(ranked.sharing, most, resembles=resembles)
     allowed = reweighting.most_errors(np.searchsorted(edges, edges), max_rate, confidence)
     return allowed, n_effective
 
@@ -258,6 +265,8 @@ def find_best_threshold(
         and the next float above the largest distance if all pairs should be.
     """
     check_both_count(similar, sample_weight)
+    if target.strategy in RATE_STRATEGIES and sample_weight is None:
+        return _cut_at_count(distances[target.select(similar)], distances, target)
     fpr, tpr, scores = roc_curve(
         similar, -distances, sample_weight=sample_weight, drop_intermediate=False
     )
@@ -279,6 +288,22 @@ def find_best_threshold(
     best = np.flatnonzero(quality == quality.max())
     # Ties: a limit on missed pairs takes the largest of the best thresholds, others the smallest.
     return cut_between(-scores, int(best[-1 if target.strategy == "max_tnr" else 0]))
+
+
+def _cut_at_count(own: Doubles, distances: Doubles, target: Target) -> float:
+    """Return what `_cut_at_rate` does for pairs without weights, without a sort of all pairs.
+
+    `own` are the distances of the pairs that can have the error.
+    """
+    counts = range(len(own) + 1)
+    # The errors that are allowed: the same floating-point comparisons as with weights.
+    if target.is_about_matches:
+        allowed = bisect_right(counts, target.rate + _ROUNDING, key=lambda k: k / len(own)) - 1
+        if allowed == len(own):
+            return nextafter(float(distances.max()), inf)
+        return float(np.partition(own, allowed)[allowed])
+    found = bisect_left(counts, 1 - target.rate - _ROUNDING, key=lambda k: k / len(own))
+    return nextafter(float(np.partition(own, found - 1)[found - 1]), inf) if found else 0.0
 
 
 def _cut_at_rate(distances: Doubles, fpr: Doubles, tpr: Doubles, target: Target) -> float:

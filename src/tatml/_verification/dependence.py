@@ -169,8 +169,12 @@ class Sharing:
 
         `rows` are some of the pairs, neither none nor all of them.
         """
-        rate = len(rows) / len(self.units)
-        return max(1.0, self.variance(rows) * len(self.units) / (rate * (1 - rate)))
+        return self._effect_of(self.excess(rows), self.count_errors(rows))
+
+    def _effect_of(self, excess: Doubles, errors: NDArray[np.intp]) -> float:
+        rate = float(errors.sum()) / len(self.units)
+        variance = self.variance_of(excess, errors)
+        return max(1.0, variance * len(self.units) / (rate * (1 - rate)))
 
     def degrees_of_freedom(self, excess: Doubles, least: float = LEAST_FREEDOM) -> float:
         """Return the degrees of freedom of the variance, by Satterthwaite's rule.

@@ -168,7 +168,8 @@ class JudgedPairs:
                 points.append(self.measure(f"FMR {rate:g}", threshold))
             target = check_target("false_match_rate", max_rate=rate, confidence=self.confidence)
             try:
-                threshold = calibrate(self.distances, self.similar, target, self.units)[0]
+                judged = self.distances, self.similar, target, self.units
+                threshold = calibrate(*judged, ranked=self._ranked[0])[0]
             except ValueError:  # out of reach
                 continue
             points.append(self.measure(f"FMR {rate:g} promised", threshold))

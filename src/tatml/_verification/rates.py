@@ -176,7 +176,8 @@ class RankedPairs:
     Attributes
     ----------
     sharing : Sharing or None
-        Which pairs share units; None if all pairs are independent.
+        Which pairs share units; None if all pairs are independent. Its pairs are in the order in
+        which they become errors.
     order : int array of shape (n_pairs,)
         The pairs, in the order in which they become errors; only if some share units.
 
@@ -191,8 +192,9 @@ class RankedPairs:
         self.n_pairs = len(excess)
         self.sharing = None
         if units is not None and not are_independent(units):
-            self.sharing = Sharing(units)
             self.order = np.argsort(-excess, kind="stable")
+            self.sharing = Sharing(units[self.order])
+            self._rows = np.arange(self.n_pairs)
 
     @property
     def are_independent(self) -> bool:
@@ -203,7 +205,7 @@ class RankedPairs:
         """Return the effective number of pairs at a number of errors, see `Sharing.worth`."""
         if self.sharing is None:
             return float(self.n_pairs)
-        return self.sharing.worth(self.order, n_errors, confidence)
+        return self.sharing.worth(self._rows, n_errors, confidence)
 
     def measure(self, n_errors: int, confidence: float = 0.95) -> ErrorRate:
         """Return the rate of the first `n_errors` pairs, with two-sided limits."""
@@ -212,9 +214,9 @@ class RankedPairs:
             low, high = exact_limits(n_errors, n_pairs, confidence)
             return ErrorRate(value, low, high, n_errors, n_pairs, float(n_pairs), "exact")
         if 2 * n_errors <= n_pairs:
-            low, high, worth = _dyadic_limits(self.sharing, self.order, n_errors, confidence)
+            low, high, worth = _dyadic_limits(self.sharing, self._rows, n_errors, confidence)
         else:  # the limits of the pairs that are right
-            others = self.order[::-1], n_pairs - n_errors
+            others = self._rows[::-1], n_pairs - n_errors
             least, most, worth = _dyadic_limits(self.sharing, *others, confidence)
             low, high = 1 - most, 1 - least
         return ErrorRate(value, low, high, n_errors, n_pairs, worth, "dyadic")

@@ -55,9 +55,7 @@ class Reweighting:
     Parameters
     ----------
     sharing : Sharing
-        Which pairs share units.
-    order : int array of shape (n_pairs,)
-        The pairs, in the order in which they become errors.
+        Which pairs share units; its pairs are in the order in which they become errors.
     most : int
         The most errors that are considered.
     resembles : bool
@@ -68,14 +66,13 @@ class Reweighting:
     --------
     >>> units = np.stack(np.triu_indices(40, 1), axis=1)
     >>> clan_first = np.argsort(units.max(axis=1) >= 5, kind="stable")
-    >>> reweighting = Reweighting(Sharing(units), clan_first, 10, resembles=True)
+    >>> reweighting = Reweighting(Sharing(units[clan_first]), 10, resembles=True)
     >>> round(10 / len(units), 3), round(reweighting.upper_rate(10, 0.95), 3)
     (0.013, 0.038)
     """
 
-    def __init__(self, sharing: Sharing, order: NDArray[np.intp], most: int, *, resembles: bool):
+    def __init__(self, sharing: Sharing, most: int, *, resembles: bool):
         self.sharing, self.most = sharing, most
-        self._couple, self._units = sharing.couple[order[:most]], sharing.units[order[:most]]
         self._is_free = sharing.degree > 1
         self._wedges = self._find_wedges() if resembles else None
 
@@ -104,13 +101,13 @@ class Reweighting:
 
     def count_errors(self, n_errors: int) -> NDArray[np.intp]:
         """Return how many of the first `n_errors` pairs are of each couple of units."""
-        return np.bincount(self._couple[:n_errors], minlength=len(self.sharing.size))
+        return np.bincount(self.sharing.couple[:n_errors], minlength=len(self.sharing.size))
 
     def worst_weights(self, n_errors: int, confidence: float) -> Doubles:
         """Return the weight of each unit, with mean 1 over those that are in several pairs."""
         sharing, n_pairs = self.sharing, len(self.sharing.units)
         weights = np.ones(len(sharing.degree))
-        excess = sharing.excess_of(self._units[:n_errors])
+        excess = sharing.excess_of(sharing.units[:n_errors])
         free = excess[self._is_free]
         spread = float(free @ free) / n_pairs**2
         if spread > 0:
