@@ -68,7 +68,7 @@ class Reweighting:
     >>> clan_first = np.argsort(units.max(axis=1) >= 5, kind="stable")
     >>> reweighting = Reweighting(Sharing(units[clan_first]), 10, resembles=True)
     >>> round(10 / len(units), 3), round(reweighting.upper_rate(10, 0.95), 3)
-    (0.013, 0.038)
+    (0.013, 0.056)
     """
 
     def __init__(self, sharing: Sharing, most: int, *, resembles: bool):
