@@ -70,7 +70,7 @@ def promised_values(values, units, ranked, is_about_matches=True):
             if rule == "design effect":
                 worth = ranked.worth(rate * len(values), 0.95)
             if rule == "approximate":
-                k = find_allowed(ranked, values, rate, 0.95, resembles=is_about_matches)[0]
+                k = find_allowed(ranked, rate, 0.95, resembles=is_about_matches)[0]
             else:
                 k = most_errors(len(known), rate, 0.95, worth)
             found.append(np.nan if k < 0 else known[k])

@@ -82,7 +82,7 @@ def test_equal_units_keep_equal_weights_and_the_rule_of_the_design_effect():
     reweighting = reweighting_of(values, units, resembles=False)
     for k in (60, 120):
         assert reweighting.upper_rate(k, 0.95) == pytest.approx(k / 360)
-    allowed, worth = find_allowed(ranked, values, 0.2, 0.95, resembles=False)
+    allowed, worth = find_allowed(ranked, 0.2, 0.95, resembles=False)
     assert allowed == most_errors(360, 0.2, 0.95, worth) > 0
 
 
@@ -162,7 +162,7 @@ def test_the_upper_rate_is_that_of_a_loop_over_all_pairs(pairs, data):
 def test_reweighting_never_allows_more_errors(pairs, rate, resembles):
     units, values = pairs
     ranked = RankedPairs(-values, units)
-    allowed, worth = find_allowed(ranked, values, rate, 0.8, resembles=resembles)
+    allowed, worth = find_allowed(ranked, rate, 0.8, resembles=resembles)
     assert -1 <= allowed <= most_errors(len(values), rate, 0.8, worth)
 
 
@@ -239,6 +239,19 @@ def test_tied_distances_promise_what_the_pairs_below_them_do():
     threshold, found = calibrate(tied, none, target, units)
     assert (threshold, found.n_errors) == (0.3, 0)
     assert calibrate(np.full(3000, 0.7), none, target, units)[0] == 0.7
+
+
+def test_which_of_the_tied_pairs_comes_first_does_not_move_the_threshold():
+    for seed in range(20):
+        distances, units = world_with_clan(np.random.default_rng(seed))
+        distances = np.maximum(np.round(distances, 2), 0.03)
+        in_clan = np.isin(units, units[distances == 0.03]).sum(axis=1)
+        found = set()
+        for order in (np.argsort(in_clan, kind="stable"), np.argsort(-in_clan, kind="stable")):
+            ranked = RankedPairs(-distances[order], units[order])
+            reweighting = Reweighting(ranked.sharing, 150, resembles=True)
+            found.add(np.sort(distances)[reweighting.most_errors(0.04, 0.95)])
+        assert len(found) == 1
 
 
 def test_infinite_distances_of_similar_pairs_are_never_matches():

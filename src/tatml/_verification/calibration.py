@@ -186,7 +186,7 @@ def _keep(
         n_effective = float(len(values))
     else:
         k, n_effective = find_allowed(
-            ranked, values, target.rate, target.confidence, resembles=target.is_about_matches
+            ranked, target.rate, target.confidence, resembles=target.is_about_matches
         )
     if k < 0:
         raise _out_of_reach(target, int(kind.sum()), n_effective, units)
@@ -200,22 +200,19 @@ def _keep(
 
 
 def find_allowed(
-    ranked: RankedPairs, values: Doubles, max_rate: float, confidence: float, *, resembles: bool
+    ranked: RankedPairs, max_rate: float, confidence: float, *, resembles: bool
 ) -> tuple[int, float]:
     """Return how many errors an approximate promise allows, or −1, and what the pairs are worth.
 
-    The pairs with the smallest `values` become errors first. With `resembles`, an error tells that
-    the units of a pair resemble each other, see `Reweighting`.
+    With `resembles`, an error tells that the units of a pair are alike, see `Reweighting`.
     """
     # Judged once, at the observed rate α: anew for each candidate would be a multiple test.
-    n_effective = ranked.worth(max_rate * len(values), confidence)
-    most = most_errors(len(values), max_rate, confidence, n_effective)
+    n_effective = ranked.worth(max_rate * ranked.n_pairs, confidence)
+    most = most_errors(ranked.n_pairs, max_rate, confidence, n_effective)
     if ranked.sharing is None or most <= 0:
         return most, n_effective
-    edges = values[ranked.order[: most + 1]]
     reweighting = Reweighting(ranked.sharing, most, resembles=resembles)
-    allowed = reweighting.most_errors(np.searchsorted(edges, edges), max_rate, confidence)
-    return allowed, n_effective
+    return reweighting.most_errors(max_rate, confidence), n_effective
 
 
 def _draw_disjoint(units: Units) -> NDArray[np.intp]:

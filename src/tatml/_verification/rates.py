@@ -178,8 +178,6 @@ class RankedPairs:
     sharing : Sharing or None
         Which pairs share units; None if all pairs are independent. Its pairs are in the order in
         which they become errors.
-    order : int array of shape (n_pairs,)
-        The pairs, in the order in which they become errors; only if some share units.
 
     Examples
     --------
@@ -192,8 +190,7 @@ class RankedPairs:
         self.n_pairs = len(excess)
         self.sharing = None
         if units is not None and not are_independent(units):
-            self.order = np.argsort(-excess, kind="stable")
-            self.sharing = Sharing(units[self.order])
+            self.sharing = Sharing(units[np.argsort(-excess, kind="stable")])
             self._rows = np.arange(self.n_pairs)
 
     @property

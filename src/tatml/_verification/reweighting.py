@@ -76,14 +76,11 @@ class Reweighting:
         self._is_free = sharing.degree > 1
         self._wedges = self._find_wedges() if resembles else None
 
-    def most_errors(self, ends: NDArray[np.intp], max_rate: float, confidence: float) -> int:
-        """Return the largest k, by bisection, for which the upper rate is at most `max_rate`.
-
-        `ends[k]` is the number of errors if k are allowed: fewer than k if values are tied.
-        """
+    def most_errors(self, max_rate: float, confidence: float) -> int:
+        """Return the largest number of errors, by bisection, whose upper rate is at most this."""
 
         def is_too_high(k: int) -> bool:
-            return self.upper_rate(int(ends[k]), confidence) > max_rate
+            return self.upper_rate(k, confidence) > max_rate
 
         if not is_too_high(self.most):
             return self.most
