@@ -10,48 +10,70 @@ observed rate is compared with α. Columns:
 - above: share of all runs in which the true rate is above α; a refusal is not above;
 - refused: share of runs in which the rate cannot be promised;
 - mean/α: mean true rate of the promised thresholds, relative to α;
-- oracle: mean/α of the same rule if it is told the true effective number, p(1 − p)/Var(p̂); "–" if
-  even then no rate can be promised;
+- design effect: above and mean/α of the approximate rule without the reweighting of identities;
+- oracle: mean/α of the design effect if it is told the true effective number, p(1 − p)/Var(p̂); "–"
+  if even then no rate can be promised;
 - cover: share of runs in which the interval contains the true rate;
 - width: mean width relative to the exact interval of the true effective number.
 
-The worlds are in verification_worlds.py.
+A "!" marks rates for which `calibrate_threshold` warns in most runs that identities are too few.
+Worlds whose rates depend on a rare kind of identities are listed apart. The worlds are in
+verification_worlds.py. The seeds do not depend on the number of processes.
 
-    python benchmarks/verification_coverage.py [--runs 1000] [--only WORD] [--skip WORD]
+    python benchmarks/verification_coverage.py [--runs 1000] [--only WORD] [--skip WORD] [--jobs 16]
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from time import perf_counter
 
 import numpy as np
 from common import describe_machine
 from verification_worlds import WORLDS
 
-from tatml._verification.calibration import SEED, find_edge
-from tatml._verification.dependence import find_disjoint_pairs
+from tatml._verification.calibration import SEED, find_allowed, units_needed
+from tatml._verification.dependence import count_vouching_units, find_disjoint_pairs
 from tatml._verification.rates import RankedPairs, exact_limits, most_errors
+from tatml._verification.targets import check_target
 
 RATES = (0.1, 0.01, 0.001)
-RULES = ("all", "proved", "approximate")  # "all": the order statistic of all pairs
+RULES = ("all", "proved", "design effect", "approximate")  # "all": order statistic of all pairs
 N_POPULATION = 4_000_000
+MORE_RUNS, FEWER_RUNS = 1000, 300
+N_RUNS_AT_ONCE = 50
+NEW = "‡§¶"
+WORST = (  # of the other worlds
+    "lambs, 50 probes × 400",
+    "lambs, 8,000 × 2",
+    "† false non-matches, 2 to 12 each",
+)
 
 
-def promised_values(values, units, ranked):
+def promised_values(values, units, ranked, is_about_matches=True):
     """Return the value below which each α is promised, for each rule and α; NaN if it is refused.
 
     This is what `calibrate` does, with the parts that all α share computed once.
     """
-    alone = values[find_disjoint_pairs(units, np.random.RandomState(SEED))]
+    alone = np.sort(values[find_disjoint_pairs(units, np.random.RandomState(SEED))])
+    ordered = np.sort(values)
     found = []
     for rule in RULES:
-        known = alone if rule == "proved" else values
+        known = alone if rule == "proved" else ordered
         for rate in RATES:
-            worth = ranked.worth(rate * len(values), 0.95) if rule == "approximate" else len(known)
-            edge = find_edge(known, rate, 0.95, worth)
-            found.append(np.nan if edge is None else edge)
+            worth = None
+            if rule == "design effect":
+                worth = ranked.worth(rate * len(values), 0.95)
+            if rule == "approximate":
+                k = find_allowed(ranked, rate, 0.95, resembles=is_about_matches)[0]
+            else:
+                k = most_errors(len(known), rate, 0.95, worth)
+            found.append(np.nan if k < 0 else known[k])
     return found
 
 
@@ -68,30 +90,69 @@ class Outcome:
     promised: np.ndarray  # (n_runs, n_rules, n_rates): true rates; NaN: refused
     limits: np.ndarray  # (n_runs, n_rates, 3): observed rate, low, high
     lowest: np.ndarray  # (n_runs, n): true rates below the smallest values of a run
+    warned: np.ndarray  # (n_runs, n_rates): whether there are too few identities
     truth: np.ndarray  # (n_rates,): the true rates that the limits are for
 
 
-def run_world(world, runs, seed, n_population=N_POPULATION):
-    rng = np.random.default_rng(seed)
-    truth = world.truth(world.people, rng, n_population)
+@lru_cache(maxsize=1)
+def draw_truth(number, n_population):
+    """Return the sorted values of independent pairs of the world of this number."""
+    world = WORLDS[number]
+    return world.truth(world.people, np.random.default_rng([number, 0]), n_population)
+
+
+def run_part(task):
+    """Return the outcome of some runs of a world: (its number, the part, runs, population)."""
+    number, part, runs, n_population = task
+    world, truth = WORLDS[number], draw_truth(number, n_population)
+    rng = np.random.default_rng([number, 1 + part])
     edges = [truth[int(rate * len(truth))] for rate in RATES]
-    promised, limits, lowest = [], [], []
+    strategy = "false_match_rate" if world.is_about_matches else "false_non_match_rate"
+    needed = [units_needed(check_target(strategy, max_rate=rate)) for rate in RATES]
+    promised, limits, lowest, warned = [], [], [], []
     for _ in range(runs):
         values, units = world.design(world.people, rng)
         ranked = RankedPairs(-values, units)
-        promised.append(true_rates(truth, promised_values(values, units, ranked)))
+        found = promised_values(values, units, ranked, world.is_about_matches)
+        promised.append(true_rates(truth, found))
         rates = [ranked.measure(int(np.sum(values < edge)), 0.95) for edge in edges]
         limits.append([(rate.value, rate.low, rate.high) for rate in rates])
         least = np.sort(values)[: int(RATES[0] * len(values)) + 1]
         lowest.append(true_rates(truth, least).astype(np.float32))
+        count = np.inf if ranked.are_independent else round(count_vouching_units(units))
+        warned.append([count < least_count for least_count in needed])
     shape = runs, len(RULES), len(RATES)
     return Outcome(
         len(values),
         np.reshape(promised, shape),
         np.array(limits),
         np.array(lowest),
+        np.array(warned),
         true_rates(truth, edges),
     )
+
+
+def join_parts(parts):
+    names = ("promised", "limits", "lowest", "warned")
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Outcome(parts[0].n_pairs, **joined, truth=parts[0].truth)
+
+
+def list_tasks(numbers, runs=None, n_population=N_POPULATION):
+    """Return the tasks of the worlds: the same for any number of processes."""
+    tasks = []
+    for number in numbers:
+        world = WORLDS[number]
+        many = world.name[0] in NEW or world.is_rare or world.name in WORST
+        left = runs or (MORE_RUNS if many else FEWER_RUNS)
+        for part, start in enumerate(range(0, left, N_RUNS_AT_ONCE)):
+            tasks.append((number, part, min(N_RUNS_AT_ONCE, left - start), n_population))
+    return tasks
+
+
+def run_world(world, runs, n_population=N_POPULATION):
+    tasks = list_tasks([WORLDS.index(world)], runs, n_population)
+    return join_parts([run_part(task) for task in tasks])
 
 
 def summarise(outcome):
@@ -105,6 +166,7 @@ def summarise(outcome):
             row[rule] = np.mean(found > alpha), np.mean(np.isnan(found)), mean
         value, low, high = outcome.limits[:, number].T
         truth = outcome.truth[number]
+        row["warned"] = np.mean(outcome.warned[:, number]) > 0.5
         worth = max(1.0, min(outcome.n_pairs, truth * (1 - truth) / max(value.var(), 1e-300)))
         k = most_errors(outcome.n_pairs, alpha, 0.95, worth)
         row["oracle"] = outcome.lowest[:, k].mean() / alpha if k >= 0 else np.nan
@@ -117,31 +179,54 @@ def summarise(outcome):
 
 def print_world(name, rows):
     for alpha, row in zip(RATES, rows, strict=True):
-        cells = [name if alpha == RATES[0] else "", f"{alpha:g}", f"{row['all'][0]:.3f}"]
+        mark = " !" if row["warned"] else ""
+        cells = [name if alpha == RATES[0] else "", f"{alpha:g}{mark}", f"{row['all'][0]:.3f}"]
         for rule in ("proved", "approximate"):
             above, refused, mean = row[rule]
-            cells += [f"{above:.3f}", f"{refused:.2f}", "–" if np.isnan(mean) else f"{mean:.2f}"]
-        oracle = row["oracle"]
-        cells.append("–" if np.isnan(oracle) else f"{oracle:.2f}")
+            cells += [f"{above:.3f}", f"{refused:.2f}", show(mean)]
+        above, _, mean = row["design effect"]
+        cells += [f"{above:.3f}", show(mean), show(row["oracle"])]
         cells += [f"{row['cover']:.3f}", f"{row['width']:.2f}"]
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
+def show(mean):
+    return "–" if np.isnan(mean) else f"{mean:.2f}"
+
+
+def print_table(numbers, runs, run_all):
+    both = [f"{kind}: above | refused | mean/α" for kind in ("proved", "approximate")]
+    columns = ["world", "α", "order statistic", *both, "design effect: above | mean/α", "oracle"]
+    print(f"\n| {' | '.join(columns)} | cover | width |")
+    print("|" + "---|" * 14)
+    outcomes = zip(tasks := list_tasks(numbers, runs), run_all(tasks), strict=True)
+    for number, parts in groupby(outcomes, key=lambda pair: pair[0][0]):
+        outcome = join_parts(list(map(itemgetter(1), parts)))
+        print_world(WORLDS[number].name, summarise(outcome))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--runs", type=int, help="of each world; default: 1000 or 300")
     parser.add_argument("--only", default="", help="run the worlds whose name contains this")
     parser.add_argument("--skip", default="\n", help="and not those whose name contains this")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     options = parser.parse_args()
     print(describe_machine())
-    both = [f"{kind}: above | refused | mean/α" for kind in ("proved", "approximate")]
-    print(f"| world | α | order statistic | {' | '.join(both)} | oracle | cover | width |")
-    print("|" + "---|" * 12)
     start = perf_counter()
-    for seed, world in enumerate(WORLDS):
-        if options.only in world.name and options.skip not in world.name:
-            print_world(world.name, summarise(run_world(world, options.runs, seed)))
-    print(f"{options.runs} runs per world, {perf_counter() - start:.0f} s")
+    chosen = [
+        number
+        for number, world in enumerate(WORLDS)
+        if options.only in world.name and options.skip not in world.name
+    ]
+    # Forked processes have this module already: nothing but numbers and outcomes is sent.
+    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+        for is_rare in (False, True):
+            numbers = [number for number in chosen if WORLDS[number].is_rare == is_rare]
+            if numbers:
+                print("\nRare kinds of identities" if is_rare else "\nAll other worlds")
+                print_table(numbers, options.runs, lambda tasks: pool.imap(run_part, tasks))
+    print(f"{perf_counter() - start:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 """The worlds of verification_coverage.py: populations of identities, and designs of pairs.
 
-The first 18 worlds were used to choose the method. Those marked *, and later those marked †, were
-written down before it was run on them; it has not been changed since.
+The first 18 worlds were used to choose the design effect. Those marked *, and later those marked †,
+were written down before it was run on them; it has not been changed since. Worlds like those marked
+‡, with clans, were used to choose the reweighting of identities. Those marked § were written down
+before the reweighting was run on them; one of them then lowered its least degrees of freedom from
+8 to 4. Those marked ¶ were written down before that was run on them, and nothing changed since.
 """
 
 from __future__ import annotations
@@ -51,6 +54,73 @@ class People:
         difference = x - z
         length = np.sqrt(np.einsum("ij,ij->i", difference, difference)) * scale_x * scale_z
         return np.floor(length / self.step) * self.step if self.step else length
+
+
+@dataclass(frozen=True)
+class Resembling(People):
+    """A population in which some couples of identities resemble each other, for their traits.
+
+    The traits are further columns of the rows. The distance of two samples is multiplied by a
+    function of the traits of both.
+    """
+
+    traits: Callable = None  # (rng, n) -> array of shape (n, n_traits)
+    factor: Callable = None  # (traits, traits) -> array of shape (n,)
+    of_samples: bool = False  # each sample has traits of its own, as blank scans do
+
+    def draw(self, rng, n):
+        x, scale = super().draw(rng, n)
+        return np.hstack([x, self.traits(rng, n)]), scale
+
+    def sample(self, rng, identities, who):
+        x, scale = identities
+        traits = self.traits(rng, len(who)) if self.of_samples else x[who, self.n_features :]
+        seen, scale = super().sample(rng, (x[:, : self.n_features], scale), who)
+        return np.hstack([seen, traits]), scale
+
+    def distance(self, first, second):
+        (x, scale_x), (z, scale_z) = first, second
+        n = self.n_features
+        plain = super().distance((x[:, :n], scale_x), (z[:, :n], scale_z))
+        return plain * self.factor(x[:, n:], z[:, n:])
+
+
+def in_clans(rng, n, shares, also=0.0):
+    """Draw who is in which clan; with the chance `also`, members of one are in the next, too."""
+    member = rng.random((n, len(shares))) < shares
+    for number in range(1, len(shares)):
+        member[:, number] |= member[:, number - 1] & (rng.random(n) < also)
+    return member.astype(float)
+
+
+def share_clan(first, second, factor=0.2):
+    return np.where((first * second).any(axis=1), factor, 1.0)
+
+
+def on_line(rng, n, share):
+    """Draw the positions of a share of the identities on a line; NaN for the others."""
+    return np.where(rng.random((n, 1)) < share, rng.random((n, 1)), np.nan)
+
+
+def near_on_line(first, second, reach):
+    return np.where(np.abs(first - second)[:, 0] < reach, 0.2, 1.0)
+
+
+def blur(rng, n):
+    return rng.exponential(size=(n, 1))
+
+
+def grain(rng, n):
+    return np.exp(1.2 * rng.normal(size=(n, 1)))
+
+
+def both_blurred(first, second):
+    return 1 / (1 + 0.3 * (first * second)[:, 0])
+
+
+def clans(*shares, also=0.0, **options):
+    traits = partial(in_clans, shares=shares, also=also)
+    return Resembling(traits=traits, factor=share_clan, **options)
 
 
 def population(people, rng, n):
@@ -189,18 +259,48 @@ def uneven_genuine(people, rng, n_units, most):
     return np.concatenate([part[0] for part in parts]), np.concatenate(units)
 
 
+def two_sides(people, rng, n_probes, n_references):
+    """Compare every probe with every reference, which are of another population."""
+    samples = [
+        side.sample(rng, side.draw(rng, n), np.arange(n))
+        for side, n in zip(people, (n_probes, n_references), strict=True)
+    ]
+    first, second = np.indices((n_probes, n_references)).reshape(2, -1)
+    (x, scale_x), (z, scale_z) = samples
+    distances = people[0].distance((x[first], scale_x[first]), (z[second], scale_z[second]))
+    return distances, np.stack([first, n_probes + second], axis=1)
+
+
+def two_sides_population(people, rng, n):
+    parts, who = [], np.arange(N_AT_ONCE)
+    for _ in range(n // N_AT_ONCE):
+        first, second = (side.sample(rng, side.draw(rng, N_AT_ONCE), who) for side in people)
+        parts.append(people[0].distance(first, second))
+    return np.sort(np.concatenate(parts))
+
+
 @dataclass(frozen=True)
 class World:
-    """A population and a design. Errors are small values; `truth` draws independent pairs."""
+    """A population and a design. Errors are small values; `truth` draws independent pairs.
+
+    `is_rare`: the rates depend on a kind of identities of which a sample has four or fewer on
+    average. No method can tell from samples that hold none.
+    """
 
     name: str
     people: People
     design: Callable
     truth: Callable = population
+    is_rare: bool = False
+
+    @property
+    def is_about_matches(self):
+        return self.truth is not genuine_population
 
 
 PLAIN, LAMBS = People(), People(lambs=0.1)
 POPULAR, LESS_POPULAR = np.arange(1, 151) ** -0.7, np.arange(1, 201) ** -0.5
+ONE_POPULAR = np.r_[22.0, np.ones(119)]
 WORLDS = (
     World("independent, 4,000", PLAIN, partial(independent, n=4000)),
     World("60 samples, 1,000 pairs", PLAIN, partial(random_pairs, n=1000, n_samples=60)),
@@ -239,7 +339,10 @@ WORLDS = (
         genuine_population,
     ),
     World(
-        "* lambs, 20 probes × gallery of 200", LAMBS, partial(gallery, n_probes=20, n_gallery=200)
+        "* lambs, 20 probes × gallery of 200",
+        LAMBS,
+        partial(gallery, n_probes=20, n_gallery=200),
+        is_rare=True,
     ),
     World(
         "* heavy tails, 25 probes × 300",
@@ -277,6 +380,7 @@ WORLDS = (
         "† few lambs, 100 probes × 120",
         People(lambs=0.04),
         partial(stars, n_probes=100, n_each=120),
+        is_rare=True,
     ),
     World(
         "† heavy tails, 45 probes × 8 to 400",
@@ -301,5 +405,149 @@ WORLDS = (
         People(3, spread=0.1, noise=1.0),
         partial(genuine, n_units=120, n_each=6),
         genuine_population,
+    ),
+    World(
+        "‡ clan of 8 %, 60 × 10", clans(0.08), partial(identities, n=8000, n_units=60, n_each=10)
+    ),
+    World(
+        "‡ clan of 8 %, 100 × 10", clans(0.08), partial(identities, n=8000, n_units=100, n_each=10)
+    ),
+    World(
+        "‡ clan of 8 %, 200 × 10", clans(0.08), partial(identities, n=8000, n_units=200, n_each=10)
+    ),
+    World(
+        "‡ clan of 8 %, 400 × 10", clans(0.08), partial(identities, n=8000, n_units=400, n_each=10)
+    ),
+    World(
+        "‡ clan of 5 %, 100 × 10", clans(0.05), partial(identities, n=8000, n_units=100, n_each=10)
+    ),
+    World(
+        "‡ two clans of 5 %, 150 × 10",
+        clans(0.05, 0.05),
+        partial(identities, n=8000, n_units=150, n_each=10),
+    ),
+    World("§ clan of 5 %, all pairs of 60", clans(0.05), partial(all_pairs, n_samples=60)),
+    World("§ clan of 8 %, all pairs of 150", clans(0.08), partial(all_pairs, n_samples=150)),
+    World(
+        "§ clan of 5 %, 400 × 4", clans(0.05), partial(identities, n=12_000, n_units=400, n_each=4)
+    ),
+    World("§ clan of 28 %, 45 × 5", clans(0.28), partial(identities, n=5000, n_units=45, n_each=5)),
+    World("§ clan of 3 %, all pairs of 300", clans(0.03), partial(all_pairs, n_samples=300)),
+    World(
+        "§ three overlapping clans of 5 %, 150 × 5",
+        clans(0.05, 0.05, 0.05, also=0.5),
+        partial(identities, n=8000, n_units=150, n_each=5),
+    ),
+    World(
+        "§ twenty clans of 2 %, 200 × 5",
+        clans(*20 * (0.02,)),
+        partial(identities, n=8000, n_units=200, n_each=5),
+    ),
+    World(
+        "§ 15 % on a line, neighbours alike, 120 × 5",
+        Resembling(traits=partial(on_line, share=0.15), factor=partial(near_on_line, reach=0.25)),
+        partial(identities, n=8000, n_units=120, n_each=5),
+    ),
+    World(
+        "§ blurred with blurred, 100 × 8",
+        Resembling(traits=blur, factor=both_blurred),
+        partial(identities, n=8000, n_units=100, n_each=8),
+    ),
+    World(
+        "§ blank scans, 8 % of the samples, 100 × 5",
+        clans(0.08, of_samples=True),
+        partial(identities, n=8000, n_units=100, n_each=5),
+    ),
+    World(
+        "§ clan of 8 %, popular identities, 150",
+        clans(0.08),
+        partial(random_pairs, n=8000, n_samples=150, chance=POPULAR / POPULAR.sum()),
+    ),
+    World(
+        "§ clan of 8 %, one of 120 in a quarter of the pairs",
+        clans(0.08),
+        partial(random_pairs, n=8000, n_samples=120, chance=ONE_POPULAR / ONE_POPULAR.sum()),
+    ),
+    World(
+        "§ heavy tails and a clan of 6 %, 120 × 5",
+        clans(0.06, n_features=4, tail=2.0),
+        partial(identities, n=8000, n_units=120, n_each=5),
+    ),
+    World(
+        "§ 5 % of 80 probes like 20 % of 150 references",
+        (clans(0.05), clans(0.2)),
+        partial(two_sides, n_probes=80, n_references=150),
+        two_sides_population,
+    ),
+    World(
+        "§ clan of 8 % of 60 probes and of their candidates",
+        clans(0.08),
+        partial(stars, n_probes=60, n_each=150),
+    ),
+    World(
+        "§ lambs and a clan of 8 %, 100 × 10",
+        clans(0.08, lambs=0.1),
+        partial(identities, n=8000, n_units=100, n_each=10),
+    ),
+    World(
+        "§ false non-matches, 6 % vary three times as much, 100 × 6",
+        Resembling(
+            traits=partial(in_clans, shares=(0.06,)), factor=partial(share_clan, factor=3.0)
+        ),
+        partial(genuine, n_units=100, n_each=6),
+        genuine_population,
+    ),
+    World(
+        "§ rare lambs, 3 % of 100 × 10",
+        People(lambs=0.03),
+        partial(identities, n=8000, n_units=100, n_each=10),
+        is_rare=True,
+    ),
+    World(
+        "§ few lambs, 3 % of 120 probes × gallery of 100",
+        People(lambs=0.03),
+        partial(gallery, n_probes=120, n_gallery=100),
+        is_rare=True,
+    ),
+    World(
+        "¶ 10 % of 70 probes like 10 % of 200 references",
+        (clans(0.1), clans(0.1)),
+        partial(two_sides, n_probes=70, n_references=200),
+        two_sides_population,
+    ),
+    World(
+        "¶ clans of 4 and 7 %, all pairs of 120",
+        clans(0.04, 0.07),
+        partial(all_pairs, n_samples=120),
+    ),
+    World(
+        "¶ clan of 7 %, popular identities, 200",
+        clans(0.07),
+        partial(random_pairs, n=9000, n_samples=200, chance=LESS_POPULAR / LESS_POPULAR.sum()),
+    ),
+    World(
+        "¶ 30 % on a line, close neighbours alike, 200 × 4",
+        Resembling(traits=partial(on_line, share=0.3), factor=partial(near_on_line, reach=0.06)),
+        partial(identities, n=9000, n_units=200, n_each=4),
+    ),
+    World(
+        "¶ three clans of 5 %, three sites of 60",
+        clans(0.05, 0.05, 0.05),
+        partial(sites, n=9000, n_sites=3, n_each=60),
+    ),
+    World(
+        "¶ grainy with grainy, 150 × 6",
+        Resembling(traits=grain, factor=both_blurred),
+        partial(identities, n=9000, n_units=150, n_each=6),
+    ),
+    World(
+        "¶ clan of 2.5 %, 700 × 3",
+        clans(0.025),
+        partial(identities, n=15_000, n_units=700, n_each=3),
+    ),
+    World(
+        "¶ heavy tails, lambs and a clan of 7 %, 90 probes × gallery of 90",
+        clans(0.07, n_features=5, tail=3.0, lambs=0.08),
+        partial(gallery, n_probes=90, n_gallery=90),
     ),
 )

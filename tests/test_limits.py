@@ -255,12 +255,14 @@ def test_few_units_with_most_errors_have_few_degrees_of_freedom():
     even = np.flatnonzero(rng.random(2000) < 0.1)
     of_two = np.arange(80)
     assert sharing.n_shared == pytest.approx(50)
-    assert sharing.degrees_of_freedom(even) > 10
-    assert sharing.degrees_of_freedom(of_two) == LEAST_FREEDOM
+    assert sharing.degrees_of_freedom(sharing.excess(even)) > 10
+    assert sharing.degrees_of_freedom(sharing.excess(of_two)) == LEAST_FREEDOM
     of_five = np.arange(200)  # r is 36 for five stars, −4 for 45: Σr⁴/(Σr²)² is 0.16222
-    assert sharing.degrees_of_freedom(of_five) == pytest.approx(2 / (0.16222 - 1 / 50), rel=1e-3)
+    assert sharing.degrees_of_freedom(sharing.excess(of_five)) == pytest.approx(
+        2 / (0.16222 - 1 / 50), rel=1e-3
+    )
     few = Sharing(units[:200])  # five stars
-    assert few.degrees_of_freedom(of_two) == pytest.approx(4)
+    assert few.degrees_of_freedom(few.excess(of_two)) == pytest.approx(4)
 
 
 def test_the_effect_that_few_errors_have_is_judged_from_more():

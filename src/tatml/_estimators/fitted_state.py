@@ -387,6 +387,7 @@ ATTRIBUTES: dict[str, Check] = {
         n_errors=or_none(partial(check_count, least=0)),
         n_pairs=check_count,
         n_effective=or_none(check_not_negative),
+        vouched_share=or_none(check_share),
     ),
     "bounds_": CHECKS["bounds"],
     "cell_bounds_": partial(check_list, _check_cell_bounds),

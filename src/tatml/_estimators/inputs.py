@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import count
 from numbers import Real
 from typing import Any
 
@@ -252,7 +255,16 @@ def number_distinct(
 ) -> tuple[NDArray, NDArray[np.intp]]:
     """Return the sorted distinct labels, and for each label its position among them."""
     try:
-        distinct, numbers = np.unique(labels, return_inverse=True)
+        if labels.dtype.kind in "OUS":  # sorts the distinct ones only: words compare slowly
+            found: dict[Any, int] = defaultdict(count().__next__)
+            given = map(found.__getitem__, labels.ravel().tolist())
+            numbers = np.fromiter(given, np.intp, labels.size)
+            distinct, rank = np.unique(
+                np.fromiter(found, labels.dtype, len(found)), return_inverse=True
+            )
+            numbers = rank[numbers]
+        else:
+            distinct, numbers = np.unique(labels, return_inverse=True)
     except Exception as error:  # objects that cannot be compared
         raise TypeError(
             f"{name}: expected {kind} of one type, such as integers or words, got objects that "
@@ -590,6 +602,7 @@ def _count_of(samples: Any) -> int | str:
 
 # Equal rows are one sample if fewer than this number of equal couples is expected by chance.
 FEW_BY_CHANCE = 0.05
+NUMBERS_AT_ONCE = 1_000_000  # whose bytes are copied at a time to hash rows
 
 
 def count_rows(pairs: Any) -> int:
@@ -635,10 +648,9 @@ def _number_rows(array: NDArray) -> tuple[NDArray[np.intp] | None, str | None]:
     if array.ndim < 3 or array.shape[1] != 2 or array.size == 0:
         return None, None  # distances, or no pairs: `pair_distance` has the better message
     rows = as_real_array(array, "pairs").reshape(2 * len(array), -1)
-    numbers: dict[int, int] = {}
-    keys = (hash((row + 0.0).tobytes()) for row in rows)  # + 0.0: −0.0 is 0.0
-    units = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.intp, len(rows))
-    first = np.unique(units, return_index=True)[1]
+    numbers: dict[int, int] = defaultdict(count().__next__)
+    units = np.fromiter(map(numbers.__getitem__, _hash_rows(rows)), np.intp, len(rows))
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(units), prepend=-1))
     units = units.reshape(-1, 2)
     if are_independent(units):
         return None, None
@@ -655,6 +667,15 @@ def _number_rows(array: NDArray) -> tuple[NDArray[np.intp] | None, str | None]:
         f"{found}; equal rows are taken as one sample, and pairs that share one as dependent. To "
         f"say which samples the pairs share, {advice}"
     )
+
+
+def _hash_rows(rows: NDArray) -> Iterator[int]:
+    """Yield a hash of the bytes of each row."""
+    n_at_once = 1 + NUMBERS_AT_ONCE // rows.shape[1]
+    for start in range(0, len(rows), n_at_once):
+        part = np.ascontiguousarray(rows[start : start + n_at_once] + 0.0)  # −0.0 is 0.0
+        whole = part.view(np.dtype((np.void, part.itemsize * part.shape[1])))
+        yield from map(hash, whole.ravel().tolist())
 
 
 def _count_by_chance(distinct: NDArray, n_rows: int) -> float:

@@ -6,6 +6,7 @@ there may be values of any sign, such as minus the scores of a metric with midpo
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from math import inf, nextafter
 
 import numpy as np
@@ -16,17 +17,19 @@ from .._array import Doubles
 from .dependence import (
     Units,
     are_independent,
-    count_shared_units,
+    count_vouching_units,
     find_disjoint_pairs,
     find_largest_share,
 )
-from .rates import RankedPairs, most_errors, pairs_needed
+from .rates import RankedPairs, most_errors, pairs_needed, upper_limit
+from .reweighting import Reweighting
 from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Target
 
 # An identity in more than this share of the pairs decides the rate alone.
 LARGEST_SHARE = 0.5
 # The units should be so many that a kind that has this share is among them.
 RARE_KIND = 0.1
+LARGEST_COUNT = 10**12  # of units that a search looks at
 # Pairs of disjoint units are drawn with one seed: who draws again until the threshold pleases
 # breaks the promise.
 SEED = 0
@@ -38,6 +41,7 @@ def calibrate(
     target: Target,
     units: Units | None = None,
     sample_weight: Doubles | None = None,
+    ranked: RankedPairs | None = None,
 ) -> tuple[float, Calibration]:
     """Return the threshold for a target, and how it was found.
 
@@ -53,10 +57,12 @@ def calibrate(
         The numbers of the samples or identities of each pair; None if all pairs are independent.
     sample_weight : array of shape (n_pairs,), optional
         Weights of the pairs; only without a promise.
+    ranked : RankedPairs, optional
+        The pairs that can have the error, if they were ranked before.
     """
     if target.is_promised:
         check_within_reach(similar, target, units)
-        threshold, method, n_effective = _keep(target, distances, similar, units)
+        threshold, method, n_effective = _keep(target, distances, similar, units, ranked)
     else:
         threshold = find_best_threshold(distances, similar, target, sample_weight)
         method, n_effective = "quantile", None
@@ -64,6 +70,8 @@ def calibrate(
         return threshold, Calibration(target.strategy, "empirical", n_pairs=len(similar))
     kind = target.select(similar)
     wrong = (distances < threshold) != similar
+    known = units[kind] if units is not None and method == "approximate" else None
+    share = find_vouched_share(known, target.confidence)
     found = Calibration(
         strategy=target.strategy,
         method=method,
@@ -72,6 +80,7 @@ def calibrate(
         n_errors=int(wrong[kind].sum()),
         n_pairs=int(kind.sum()),
         n_effective=n_effective,
+        vouched_share=share,
     )
     return threshold, found
 
@@ -103,47 +112,107 @@ def find_few_units(similar: NDArray[np.bool_], target: Target, units: Units) -> 
     known = units[target.select(similar)]
     if target.guarantee == "proved" or are_independent(known):
         return None
-    needed = pairs_needed(RARE_KIND, target.confidence)
-    count = count_shared_units(known)
+    needed, count = units_needed(target), count_vouching_units(known)
     if round(count) >= needed:
         return None
+    share = find_vouched_share(known, target.confidence)
+    alone = f"one in {1 / RARE_KIND:.0f} that has more errors than the others"
+    if target.is_about_matches and target.rate < RARE_KIND:
+        alone = f"a share of {target.rate**0.5:.2g} that match each other, which makes the rate"
     return (
-        f"groups: expected at least {needed} samples or groups in several {target.kind} pairs, "
-        f"got about {count:.0f}: if one in ten has more errors than the others, such ones may be "
-        f"missing, and the promised {target.words} is exceeded too often"
+        f"groups: expected at least {needed} samples or groups in several {target.kind} pairs to "
+        f"promise a {target.words} of {target.rate:g}, got about {count:.0f}. They vouch for kinds "
+        f"of at least {share:.0%} of the samples or groups only. A rarer kind, such as {alone}, "
+        "may be missing by chance, and the promise is broken too often; give pairs of more samples "
+        "or groups"
     )
 
 
+def find_vouched_share(units: Units | None, confidence: float) -> float | None:
+    """Return the smallest share of a kind of units that is met three times with the confidence.
+
+    None if no units are shared: the promise is exact.
+
+    Examples
+    --------
+    >>> round(find_vouched_share(np.stack(np.triu_indices(124, 1), axis=1), 0.95), 3)
+    0.05
+    """
+    if units is None or are_independent(units):
+        return None
+    return upper_limit(2, count_vouching_units(units), confidence)
+
+
+def units_needed(target: Target) -> int:
+    """Return how many units are wanted: fewer may lack a kind that breaks the promise alone.
+
+    If a share √α of the units match each other, the false match rate is α. So many units are
+    wanted that such a kind is met three times, and a kind of one in ten at least once.
+
+    Examples
+    --------
+    >>> rates = (0.1, 0.01, 0.001, 0.0001)
+    >>> [units_needed(Target("false_match_rate", rate, confidence=0.95)) for rate in rates]
+    [29, 61, 197, 628]
+    """
+    least = pairs_needed(RARE_KIND, target.confidence)
+    if not target.is_about_matches:
+        return least
+    counts = range(least, LARGEST_COUNT)
+    return counts[
+        bisect_left(
+            counts, True, key=lambda n: upper_limit(2, n, target.confidence) <= target.rate**0.5
+        )
+    ]
+
+
 def _keep(
-    target: Target, distances: Doubles, similar: NDArray[np.bool_], units: Units | None
+    target: Target,
+    distances: Doubles,
+    similar: NDArray[np.bool_],
+    units: Units | None,
+    ranked: RankedPairs | None,
 ) -> tuple[float, CalibrationMethod, float]:
     """Return a threshold with a promised rate, the method, and what the pairs are worth."""
     kind = target.select(similar)
     # The errors are the smallest of these values.
     values = distances[kind] if target.is_about_matches else -distances[kind]
-    ranked = RankedPairs(-values, None if units is None else units[kind])
+    units = None if units is None else units[kind]
+    ranked = RankedPairs(-values, units) if ranked is None else ranked
     method: CalibrationMethod = "exact" if ranked.are_independent else target.guarantee
     if method == "proved" and units is not None:
-        values = values[_draw_disjoint(units[kind])]
+        values = values[_draw_disjoint(units)]
+        k = most_errors(len(values), target.rate, target.confidence)
         n_effective = float(len(values))
     else:
-        # Judged once, at the observed rate α: anew for each candidate would be a multiple test.
-        n_effective = ranked.worth(target.rate * len(values), target.confidence)
-    edge = find_edge(values, target.rate, target.confidence, n_effective)
-    if edge is None:
+        k, n_effective = find_allowed(
+            ranked, target.rate, target.confidence, resembles=target.is_about_matches
+        )
+    if k < 0:
         raise _out_of_reach(target, int(kind.sum()), n_effective, units)
+    edge = float(np.partition(values, k)[k])  # the (k + 1)-th smallest is no error any more
+    if edge == -inf and not target.is_about_matches:
+        raise ValueError(
+            f"pairs: expected at most {k} similar pairs at an infinite distance to promise a "
+            f"{target.words} of {target.rate:g}, got {np.sum(values == -inf)}"
+        )
     return (edge if target.is_about_matches else nextafter(-edge, inf)), method, n_effective
 
 
-def find_edge(
-    values: Doubles, max_rate: float, confidence: float, n_effective: float
-) -> float | None:
-    """Return the largest of given values below which a rate is promised; None if there is none.
+def find_allowed(
+    ranked: RankedPairs, max_rate: float, confidence: float, *, resembles: bool
+) -> tuple[int, float]:
+    """Return how many errors an approximate promise allows, or −1, and what the pairs are worth.
 
-    With k errors allowed it is the (k + 1)-th smallest, which is no error any more.
+    With `resembles`, an error tells that the units of a pair are alike, see `Reweighting`.
     """
-    k = most_errors(len(values), max_rate, confidence, n_effective)
-    return None if k < 0 else float(np.partition(values, k)[k])
+    # Judged once, at the observed rate α: anew for each candidate would be a multiple test.
+    n_effective = ranked.worth(max_rate * ranked.n_pairs, confidence)
+    most = most_errors(ranked.n_pairs, max_rate, confidence, n_effective)
+    if ranked.sharing is None or most <= 0:
+        return most, n_effective
+    reweighting = Reweighting(ranked.sharing, most, resembles=resembles)
+    return reweighting.most_errors(max_rate, confidence), n_effective
 
 
 def _draw_disjoint(units: Units) -> NDArray[np.intp]:
@@ -193,6 +262,8 @@ def find_best_threshold(
         and the next float above the largest distance if all pairs should be.
     """
     check_both_count(similar, sample_weight)
+    if target.strategy in RATE_STRATEGIES and sample_weight is None:
+        return _cut_at_count(distances[target.select(similar)], distances, target)
     fpr, tpr, scores = roc_curve(
         similar, -distances, sample_weight=sample_weight, drop_intermediate=False
     )
@@ -214,6 +285,22 @@ def find_best_threshold(
     best = np.flatnonzero(quality == quality.max())
     # Ties: a limit on missed pairs takes the largest of the best thresholds, others the smallest.
     return cut_between(-scores, int(best[-1 if target.strategy == "max_tnr" else 0]))
+
+
+def _cut_at_count(own: Doubles, distances: Doubles, target: Target) -> float:
+    """Return what `_cut_at_rate` does for pairs without weights, without a sort of all pairs.
+
+    `own` are the distances of the pairs that can have the error.
+    """
+    counts = range(len(own) + 1)
+    # The errors that are allowed: the same floating-point comparisons as with weights.
+    if target.is_about_matches:
+        allowed = bisect_right(counts, target.rate + _ROUNDING, key=lambda k: k / len(own)) - 1
+        if allowed == len(own):
+            return nextafter(float(distances.max()), inf)
+        return float(np.partition(own, allowed)[allowed])
+    found = bisect_left(counts, 1 - target.rate - _ROUNDING, key=lambda k: k / len(own))
+    return nextafter(float(np.partition(own, found - 1)[found - 1]), inf) if found else 0.0
 
 
 def _cut_at_rate(distances: Doubles, fpr: Doubles, tpr: Doubles, target: Target) -> float:

@@ -14,6 +14,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import stdtrit  # the quantiles of Student's t
 
+from .._array import Doubles
+
 Units = NDArray[np.intp]
 
 # The design effect is judged from at least so many errors.
@@ -41,9 +43,31 @@ def count_shared_units(units: Units) -> float:
     2.0
     """
     degree = _count_pairs(units)
+    return _effective_number(degree) if degree.max(initial=0) > 1 else float(len(units))
+
+
+def _effective_number(degree: NDArray[np.intp]) -> float:
+    """Return (Σv)²/Σv², v = degree (degree − 1): the number of units if these are equally many."""
     shared = degree * (degree - 1.0)
-    square = float(shared @ shared)
-    return float(shared.sum()) ** 2 / square if square else float(len(units))
+    return float(shared.sum()) ** 2 / float(shared @ shared)
+
+
+def count_vouching_units(units: Units) -> float:
+    """Return the effective number of units that tell how units differ.
+
+    If no unit is first in some pairs and second in others, the two sides, such as probes and
+    references, are two samples: the smaller number counts.
+
+    Examples
+    --------
+    >>> count_vouching_units(np.stack(np.indices((20, 100)), axis=2).reshape(-1, 2) + [0, 20])
+    20.0
+    """
+    counts = [np.bincount(side, minlength=int(units.max()) + 1) for side in units.T]
+    if np.any(counts[0] * counts[1]):
+        return count_shared_units(units)
+    sides = [_effective_number(degree) for degree in counts if degree.max() > 1]
+    return min(sides) if sides else float(len(units))
 
 
 class Sharing:
@@ -62,6 +86,15 @@ class Sharing:
         The effective number of units that are in several pairs: (Σv)²/Σv², v = degree (degree − 1).
     largest_effect : float
         The design effect if all pairs that share a unit are errors together or not at all.
+    couple : int array of shape (n_pairs,)
+        The number of the couple of units of each pair.
+    low, high : int arrays of shape (n_couples,)
+        The units of each couple of units that are in a pair together, low ≤ high, in increasing
+        order of (low, high).
+    size : int array of shape (n_couples,)
+        The number of pairs of each couple.
+    is_loop : bool array of shape (n_couples,)
+        Which couples are twice the same unit.
 
     Examples
     --------
@@ -75,13 +108,11 @@ class Sharing:
         self.degree = _count_pairs(units)
         self.n_shared = count_shared_units(units)
         n_linked = float(self.degree @ (self.degree - 1.0))
-        low, high = units.min(axis=1), units.max(axis=1)
-        code = low * np.intp(len(self.degree)) + high
-        _, self._couple, self._size = np.unique(code, return_inverse=True, return_counts=True)
-        self._is_loop = np.zeros(len(self._size), dtype=bool)
-        self._is_loop[self._couple[low == high]] = True
+        self.couple, self._codes, self.size = _number_couples(units, len(self.degree))
+        self.low, self.high = np.divmod(self._codes, len(self.degree))
+        self.is_loop = self.low == self.high
         self._inflation = self._find_inflation()
-        size = self._size[~self._is_loop]
+        size = self.size[~self.is_loop]
         n_linked -= float(size @ (size - 1.0))  # pairs of one couple share two units
         self.largest_effect = 1 + n_linked / len(units)
 
@@ -92,14 +123,29 @@ class Sharing:
         and per couple of units. The squared sum of a unit is enlarged, because p contains its own
         errors, see `_find_inflation`.
         """
+        return self.variance_of(self.excess(rows), self.count_errors(rows))
+
+    def variance_of(self, excess: Doubles, errors: NDArray[np.intp]) -> float:
+        """Return the variance of the error rate, from the sums of each unit and of each couple."""
         n_pairs = len(self.units)
-        rate = len(rows) / n_pairs
-        squares = self._inflation * self._excess(rows) ** 2
-        errors = np.bincount(self._couple[rows], minlength=len(self._size))
-        couples = (errors - rate * self._size)[~self._is_loop]  # counted for both of their units
+        squares = self._inflation * excess**2
+        # Those of two units are counted for both.
+        couples = (errors - errors.sum() / n_pairs * self.size)[~self.is_loop]
         return float(squares.sum() - couples @ couples) / n_pairs**2
 
-    def _find_inflation(self) -> NDArray[np.float64]:
+    def count_errors(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the number of the pairs in `rows` of each couple of units."""
+        return np.bincount(self.couple[rows], minlength=len(self.size))
+
+    def find_couples(
+        self, first: NDArray[np.intp], second: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return the numbers of couples of units, and which of these are in a pair together."""
+        code = np.minimum(first, second) * len(self.degree) + np.maximum(first, second)
+        number = np.minimum(np.searchsorted(self._codes, code), len(self._codes) - 1)
+        return number, self._codes[number] == code
+
+    def _find_inflation(self) -> Doubles:
         """Return by how much the observed mean reduces the squared sum of each unit.
 
         If each pair is the sum of an effect of either unit, the square is about 1 − 2s + Σs² − 2m
@@ -123,25 +169,26 @@ class Sharing:
 
         `rows` are some of the pairs, neither none nor all of them.
         """
-        rate = len(rows) / len(self.units)
-        return max(1.0, self.variance(rows) * len(self.units) / (rate * (1 - rate)))
+        return self._effect_of(self.excess(rows), self.count_errors(rows))
 
-    def degrees_of_freedom(self, rows: NDArray[np.intp]) -> float:
+    def _effect_of(self, excess: Doubles, errors: NDArray[np.intp]) -> float:
+        rate = float(errors.sum()) / len(self.units)
+        variance = self.variance_of(excess, errors)
+        return max(1.0, variance * len(self.units) / (rate * (1 - rate)))
+
+    def degrees_of_freedom(self, excess: Doubles, least: float = LEAST_FREEDOM) -> float:
         """Return the degrees of freedom of the variance, by Satterthwaite's rule.
 
         With r_g the excess of errors of unit g, these are 2/(Σr⁴/(Σr²)² − 1/`n_shared`): fewer if
-        few units have most of the errors. They are at most `n_shared` − 1, and at least
-        `LEAST_FREEDOM` if there are so many, because the fourth powers are a rough estimate.
+        few units have most of the errors. They are at most `n_shared` − 1, and at least `least` if
+        there are so many, because the fourth powers are a rough estimate.
         """
-        return self._count_freedom(self._excess(rows))
-
-    def _count_freedom(self, excess: NDArray[np.float64]) -> float:
         squares = excess[self.degree > 1] ** 2
         most = self.n_shared - 1
         if not squares.any():
             return most
         uneven = float(squares @ squares) / float(squares.sum()) ** 2 - 1 / self.n_shared
-        return min(most, max(LEAST_FREEDOM, 2 / max(uneven, 1e-9)))
+        return min(most, max(least, 2 / max(uneven, 1e-9)))
 
     def spread(self, values: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Return the sum of value − mean of each unit, and the variance of the mean.
@@ -150,7 +197,7 @@ class Sharing:
         """
         deviations = values - values.mean()
         sums = np.sqrt(self._inflation) * sum_by_unit(self.units, deviations, len(self.degree))
-        couples = np.bincount(self._couple, deviations, len(self._size))[~self._is_loop]
+        couples = np.bincount(self.couple, deviations, len(self.size))[~self.is_loop]
         return sums, float(sums @ sums - couples @ couples) / len(values) ** 2
 
     def worth_of_mean(self, values: NDArray[np.float64], confidence: float) -> float:
@@ -162,7 +209,7 @@ class Sharing:
         sums, variance = self.spread(values)
         if self.n_shared <= 1 + 1e-9 or self.degree.max() == len(values) or variance <= 0:
             return len(values) / self.largest_effect
-        freedom = self._count_freedom(sums / np.sqrt(self._inflation))
+        freedom = self.degrees_of_freedom(sums / np.sqrt(self._inflation))
         normal, wide = stdtrit([len(values) - 1, freedom], confidence)
         mean = float(values.mean())
         return float(mean * (1 - mean) / variance * (normal / wide) ** 2)
@@ -194,13 +241,19 @@ class Sharing:
         few = max(1.0, min(n_errors, n_pairs - n_errors)) / max(1, min(judged, n_pairs - judged))
         rows = order[:judged]
         effect = 1 + (self.design_effect(rows) - 1) * min(1.0, few) ** 0.5
-        normal, wide = stdtrit([n_pairs - 1, self.degrees_of_freedom(rows)], confidence)
+        normal, wide = stdtrit(
+            [n_pairs - 1, self.degrees_of_freedom(self.excess(rows))], confidence
+        )
         return max(surely, float(n_pairs / effect * (normal / wide) ** 2))
 
-    def _excess(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    def excess(self, rows: NDArray[np.intp]) -> Doubles:
         """Return the errors of each unit, less those at the mean rate."""
-        rate = len(rows) / len(self.units)
-        return _count_pairs(self.units[rows], len(self.degree)) - rate * self.degree
+        return self.excess_of(self.units[rows])
+
+    def excess_of(self, units: Units) -> Doubles:
+        """Return the excess of each unit if pairs of these units are the errors."""
+        rate = len(units) / len(self.units)
+        return _count_pairs(units, len(self.degree)) - rate * self.degree
 
 
 def find_disjoint_pairs(units: Units, rng: Any) -> NDArray[np.intp]:
@@ -249,6 +302,22 @@ def link_units(units: Units) -> Units:
     n_units = int(units.max(initial=-1)) + 1
     links = coo_array((np.ones(len(units)), (units[:, 0], units[:, 1])), (n_units, n_units))
     return connected_components(links, directed=False)[1].astype(np.intp)[units]
+
+
+def _number_couples(
+    units: Units, n_units: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the number of the couple of each pair, and the codes and sizes of the couples."""
+    code = np.minimum(units[:, 0], units[:, 1]) * np.intp(n_units)
+    code += np.maximum(units[:, 0], units[:, 1])
+    if n_units**2 > 4 * len(code):
+        codes, couple, size = np.unique(code, return_inverse=True, return_counts=True)
+        return couple, codes, size
+    size = np.bincount(code, minlength=n_units**2)  # without a sort
+    codes = np.flatnonzero(size)
+    number = np.empty(len(size), dtype=np.intp)
+    number[codes] = np.arange(len(codes))
+    return number[code], codes, size[codes]
 
 
 def _count_pairs(units: Units, n_units: int = 0) -> NDArray[np.intp]:

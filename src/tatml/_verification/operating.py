@@ -13,7 +13,7 @@ from scipy.stats import norm
 from sklearn.metrics import brier_score_loss, roc_curve
 
 from .._array import Doubles
-from .calibration import calibrate, cut_between, find_best_threshold
+from .calibration import calibrate, cut_between, find_best_threshold, find_vouched_share
 from .dependence import Units
 from .limits import JointLimits
 from .rates import ErrorRate, RankedPairs
@@ -161,6 +161,12 @@ class JudgedPairs:
         )
         return value, low, high
 
+    @property
+    def vouched_share(self) -> float | None:
+        """The smallest share of a kind of units that the dissimilar pairs vouch for."""
+        units = None if self.units is None else self.units[~self.similar]
+        return find_vouched_share(units, self.confidence)
+
     def select(self, rows: NDArray[np.intp]) -> JudgedPairs:
         """Return some of the pairs."""
         units = None if self.units is None else self.units[rows]
@@ -197,7 +203,8 @@ class JudgedPairs:
                 points.append(replace(point, false_non_match=missed))
             target = check_target("false_match_rate", max_rate=rate, confidence=self.confidence)
             try:
-                threshold = calibrate(self.distances, self.similar, target, self.units)[0]
+                judged = self.distances, self.similar, target, self.units
+                threshold = calibrate(*judged, ranked=self._ranked[0])[0]
             except ValueError:  # out of reach
                 continue
             points.append(self.measure(f"FMR {rate:g} promised", threshold))

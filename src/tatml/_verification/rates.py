@@ -173,6 +173,12 @@ class RankedPairs:
     units : int array of shape (n_pairs, 2), optional
         The numbers of the samples or groups of each pair; None if all pairs are independent.
 
+    Attributes
+    ----------
+    sharing : Sharing or None
+        Which pairs share units; None if all pairs are independent. Its pairs are in the order in
+        which they become errors.
+
     Examples
     --------
     >>> import numpy as np
@@ -182,27 +188,27 @@ class RankedPairs:
 
     def __init__(self, excess: Doubles, units: Units | None = None):
         self.n_pairs = len(excess)
-        self._units = units
-        self._sharing = None
+        self._units, self.sharing = units, None
         if units is not None and not are_independent(units):
-            self._sharing = Sharing(units)
             self._order = np.argsort(-excess, kind="stable")
+            self.sharing = Sharing(units[self._order])
+            self._rows = np.arange(self.n_pairs)
 
     @property
     def are_independent(self) -> bool:
         """Whether no two pairs share a unit."""
-        return self._sharing is None
+        return self.sharing is None
 
     def worth(self, n_errors: float, confidence: float) -> float:
         """Return the effective number of pairs at a number of errors, see `Sharing.worth`."""
-        if self._sharing is None:
+        if self.sharing is None:
             return float(self.n_pairs)
-        return self._sharing.worth(self._order, n_errors, confidence)
+        return self.sharing.worth(self._rows, n_errors, confidence)
 
     def worth_of_mean(self, values: Doubles, confidence: float) -> float:
         """Return the effective number of pairs for a mean, see `Sharing.worth_of_mean`."""
-        if self._sharing is not None:
-            return self._sharing.worth_of_mean(values, confidence)
+        if self.sharing is not None:
+            return self.sharing.worth_of_mean(values[self._order], confidence)
         if self.n_pairs < 2 or np.ptp(values) == 0:
             return float(self.n_pairs)
         mean, variance = float(values.mean()), float(values.var(ddof=1))
@@ -211,24 +217,24 @@ class RankedPairs:
 
     def spread(self, values: Doubles, n_units: int) -> tuple[Doubles, float]:
         """Return sums per unit, of which there are `n_units`, and a variance: `Sharing.spread`."""
-        if self._sharing is None:
+        if self.sharing is None:
             assert self._units is not None
             sums = sum_by_unit(self._units, values - values.mean(), n_units)
             return sums, float(values.var()) / self.n_pairs
-        sums, variance = self._sharing.spread(values)
+        sums, variance = self.sharing.spread(values[self._order])
         return np.pad(sums, (0, n_units - len(sums))), variance
 
     def measure(self, n_errors: int, confidence: float = 0.95) -> ErrorRate:
         """Return the rate of the first `n_errors` pairs, with two-sided limits."""
         n_pairs, value = self.n_pairs, n_errors / self.n_pairs
-        if self._sharing is None:
+        if self.sharing is None:
             low, high = exact_limits(n_errors, n_pairs, confidence)
             return ErrorRate(value, low, high, n_errors, n_pairs, float(n_pairs), "exact")
         if 2 * n_errors <= n_pairs:
-            low, high, worth = _dyadic_limits(self._sharing, self._order, n_errors, confidence)
+            low, high, worth = _dyadic_limits(self.sharing, self._rows, n_errors, confidence)
         else:  # the limits of the pairs that are right
-            others = self._order[::-1], n_pairs - n_errors
-            least, most, worth = _dyadic_limits(self._sharing, *others, confidence)
+            others = self._rows[::-1], n_pairs - n_errors
+            least, most, worth = _dyadic_limits(self.sharing, *others, confidence)
             low, high = 1 - most, 1 - least
         return ErrorRate(value, low, high, n_errors, n_pairs, worth, "dyadic")
 

@@ -91,6 +91,10 @@ class Calibration:
         similar ones for false non-matches, all for other strategies.
     n_effective : float or None
         The number of independent pairs that these are worth; None if it was not needed.
+    vouched_share : float or None
+        For "approximate": the promise vouches for kinds of samples or groups that are at least this
+        share of all. Three of such a kind are among the given ones with the confidence; a rarer
+        kind, which may be missing by chance, can break the promise. None for other methods.
 
     Examples
     --------
@@ -101,7 +105,7 @@ class Calibration:
     >>> target = {"strategy": "false_match_rate", "max_rate": 0.02}
     >>> judge.calibrate_threshold(distances, y, **target).calibration_
     Calibration(strategy='false_match_rate', method='exact', max_rate=0.02, confidence=0.95, \
-n_errors=4, n_pairs=500, n_effective=500.0)
+n_errors=4, n_pairs=500, n_effective=500.0, vouched_share=None)
     """
 
     strategy: CalibrationStrategy
@@ -111,6 +115,7 @@ n_errors=4, n_pairs=500, n_effective=500.0)
     n_errors: int | None = None
     n_pairs: int = 0
     n_effective: float | None = None
+    vouched_share: float | None = None
 
 
 def check_target(

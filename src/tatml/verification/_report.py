@@ -71,6 +71,9 @@ class Report:
         limits of a rate are in `points`.
     confidence_level : float
         Confidence level of the limits.
+    vouched_share : float or None
+        The pairs vouch for kinds of samples or groups of at least this share, as in `Calibration`:
+        rarer ones may be missing from the dissimilar pairs. None for independent pairs.
     judged : JudgedPairs
         The distances and labels of the pairs, for the displays.
 
@@ -104,6 +107,7 @@ class Report:
     costs: tuple[float, float]
     limits: Mapping[str, tuple[float, float]]
     confidence_level: float
+    vouched_share: float | None
     judged: JudgedPairs = field(compare=False)
 
     @property
@@ -303,6 +307,7 @@ def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit:
         costs=(costs.false_match, costs.false_non_match),
         limits=limits,
         confidence_level=judged.confidence,
+        vouched_share=judged.vouched_share,
         judged=judged,
     )
 
@@ -425,7 +430,13 @@ def _number(value: float) -> str:
 def _notes(report: Report) -> list[str]:
     rates = [rate for p in report.points for rate in (p.false_match, p.false_non_match)]
     rates += [rate for pair in report.by.values() for rate in pair if rate is not None]
-    return [FEW_NOTE] if any(rate.n_errors < FEW_ERRORS for rate in rates) else []
+    notes = [FEW_NOTE] if any(rate.n_errors < FEW_ERRORS for rate in rates) else []
+    if report.vouched_share is not None:
+        notes.append(
+            f"limits and promises hold for kinds of at least {report.vouched_share:.1%} of the "
+            f"{report.unit}: rarer ones may be missing from these pairs"
+        )
+    return notes
 
 
 def _text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
