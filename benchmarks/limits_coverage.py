@@ -229,8 +229,8 @@ OWN = (
 GIVEN = tuple(
     World(world.name, world.people, partial(with_similar, world), world.truth)
     for world in WORLDS
-    if world.truth is not genuine_population
-)
+    if world.truth is not genuine_population and hasattr(world.people, "draw")
+)  # not the two worlds whose probes and references are of two kinds of people
 
 
 # True values, and what each method finds

@@ -112,7 +112,7 @@ def run_part(task):
     promised, limits, lowest, warned = [], [], [], []
     for _ in range(runs):
         values, units = world.design(world.people, rng)
-        ranked = RankedPairs(-values, units)
+        ranked = RankedPairs(-values, units, resembles=world.is_about_matches)
         found = promised_values(values, units, ranked, world.is_about_matches)
         promised.append(true_rates(truth, found))
         rates = [ranked.measure(int(np.sum(values < edge)), 0.95) for edge in edges]

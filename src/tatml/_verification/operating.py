@@ -136,7 +136,7 @@ class JudgedPairs:
         ranked = []
         for kind, sign in ((~self.similar, -1), (self.similar, 1)):
             units = None if self.units is None else self.units[kind]
-            ranked.append(RankedPairs(sign * self.distances[kind], units))
+            ranked.append(RankedPairs(sign * self.distances[kind], units, resembles=sign < 0))
         return ranked[0], ranked[1]
 
     @cached_property

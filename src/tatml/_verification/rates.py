@@ -16,10 +16,13 @@ from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv, ndtri, stdtrit  # faster than scipy.stats
 
 from .._array import Doubles
-from .dependence import Sharing, Units, are_independent, sum_by_unit
+from .dependence import LEAST_ERRORS, Sharing, Units, are_independent, sum_by_unit
+from .reweighting import Reweighting
 
 FEW_ERRORS = 30  # Doddington's rule: with fewer errors, a rate is known only roughly
 N_STEPS = 3  # of the iteration for the upper limit
+# From `LEAST_ERRORS` and up to this rate, the upper limit is at least that of reweighted units.
+REWEIGHTED = 0.2
 
 
 def upper_limit(n_errors: float, n_pairs: float, confidence: float) -> float:
@@ -172,6 +175,8 @@ class RankedPairs:
         largest numbers.
     units : int array of shape (n_pairs, 2), optional
         The numbers of the samples or groups of each pair; None if all pairs are independent.
+    resembles : bool, default=False
+        Whether an error means that the units resemble each other, see `Reweighting`.
 
     Attributes
     ----------
@@ -186,8 +191,8 @@ class RankedPairs:
     0.0362...
     """
 
-    def __init__(self, excess: Doubles, units: Units | None = None):
-        self.n_pairs = len(excess)
+    def __init__(self, excess: Doubles, units: Units | None = None, resembles: bool = False):
+        self.n_pairs, self._resembles = len(excess), resembles
         self._units, self.sharing = units, None
         if units is not None and not are_independent(units):
             self._order = np.argsort(-excess, kind="stable")
@@ -232,6 +237,9 @@ class RankedPairs:
             return ErrorRate(value, low, high, n_errors, n_pairs, float(n_pairs), "exact")
         if 2 * n_errors <= n_pairs:
             low, high, worth = _dyadic_limits(self.sharing, self._rows, n_errors, confidence)
+            if n_errors >= LEAST_ERRORS and value <= REWEIGHTED:
+                reweighting = Reweighting(self.sharing, n_errors, resembles=self._resembles)
+                high = max(high, reweighting.upper_rate(n_errors, (1 + confidence) / 2))
         else:  # the limits of the pairs that are right
             others = self._rows[::-1], n_pairs - n_errors
             least, most, worth = _dyadic_limits(self.sharing, *others, confidence)
