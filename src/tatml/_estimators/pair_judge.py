@@ -205,7 +205,7 @@ class PairJudge(ABC):
             for a rate of 0.01. "approximate" uses all pairs, estimates what they are worth, and
             gives the identities the worst weights that their number does not contradict: it is no
             theorem. In simulations (confidence 0.95, rates of 0.1 and 0.01) the rate was exceeded
-            in at most 7.0 % of all cases where the groups were enough, and in up to 13.3 % where
+            in at most 7.0 % of all cases where the groups were enough, and in up to 11.3 % where
             they were too few: it cannot promise a rate where a kind of identities is missing from
             the groups by chance, which no pairs can tell. `calibration_.vouched_share` says for
             kinds of which share the groups vouch, and a warning says if there are so few groups

@@ -240,6 +240,7 @@ class RankedPairs:
             if n_errors >= LEAST_ERRORS and value <= REWEIGHTED:
                 reweighting = Reweighting(self.sharing, n_errors, resembles=self._resembles)
                 high = max(high, reweighting.upper_rate(n_errors, (1 + confidence) / 2))
+                high = min(high, 1.0)
         else:  # the limits of the pairs that are right
             others = self._rows[::-1], n_pairs - n_errors
             least, most, worth = _dyadic_limits(self.sharing, *others, confidence)
