@@ -192,14 +192,13 @@ class PairJudge(ABC):
               `max_rate`;
             - "false_non_match_rate": it is the smallest threshold with a false non-match rate of at
               most `max_rate`;
-            - "precision": it accepts the most similar pairs, with a precision (the share of similar
-              pairs among the accepted) of at least `min_rate`. docs/verification.md says what is
-              promised.
+            - "precision": it is the largest threshold with a precision, the share of similar pairs
+              among those that are predicted to be the same, of at least `min_rate`.
         min_rate, beta, max_rate : float
             See `strategy`.
         same_rate : float, optional
             For "precision": the share of pairs that are the same where the threshold is used.
-            Default: the given pairs are drawn as those pairs are, with their share.
+            Default: that of the given pairs, which are drawn as those to come.
         confidence : float, None or "auto", default="auto"
             For strategies with `max_rate`: the confidence with which the *true* rate, that of
             pairs never seen, is at most `max_rate`. "auto" stands for 0.95. None sets the plain

@@ -12,7 +12,7 @@ from math import inf, nextafter
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 from sklearn.metrics import roc_curve
 
 from .._array import Doubles
@@ -42,8 +42,9 @@ LARGEST_COUNT = 10**12  # of units that a search looks at
 # Of a promised precision: this part of the risk is for the share of accepted similar pairs, which
 # is better known than that of false matches.
 RIGHT_RISK = 0.2
-N_RUNGS = 24  # numbers of accepted similar pairs that are tested
-FEWEST_RIGHT = 0.05  # the least share of the similar pairs among these
+N_RUNGS = 8  # numbers of accepted similar pairs that are tested
+FEWEST_RIGHT = 0.1  # the least share of the similar pairs among these
+SEVERAL = 4.0  # times the pairs without error that a rate takes
 # Pairs of disjoint units are drawn with one seed: who draws again until the threshold pleases
 # breaks the promise.
 SEED = 0
@@ -278,14 +279,13 @@ def _find_rungs(
 ) -> Iterator[tuple[int, float]]:
     """Yield numbers of accepted similar pairs, and parts of the risk; `target`: of false matches.
 
-    They are even on a scale of normal deviates, from a number that should allow several errors.
+    They increase by a constant factor, from a number that allows several false matches, to all.
     """
-    several = 2 * pairs_needed(target.rate, target.confidence) / np.sum(~similar)
-    ends = ndtri([min(max(several, FEWEST_RIGHT), 0.5), 1 - 0.5 / n_right])
-    shares = ndtr(np.linspace(min(ends), max(ends), N_RUNGS))
+    several = SEVERAL * pairs_needed(target.rate, target.confidence) / np.sum(~similar)
+    shares = np.geomspace(min(max(several, FEWEST_RIGHT), 0.5), 1.0, N_RUNGS)
     counts = np.unique(np.ceil(n_right * shares).astype(int))
-    for number, count in enumerate(counts):
-        yield int(count), 0.5 if number == 0 and len(counts) > 1 else 0.5 / max(1, len(counts) - 1)
+    for count in counts:
+        yield int(count), 1 / len(counts)
 
 
 def _no_rung(target: Target, wrong: Doubles, near: Doubles, odds: float) -> ValueError:
@@ -351,7 +351,7 @@ def _out_of_reach(
     return ValueError(
         f"{name}: expected at least {needed} independent {target.kind} pairs to promise a "
         f"{target.goal} with confidence {target.confidence:g}, {got}; confidence=None sets the "
-        "threshold of the given pairs"
+        "plain quantile"
     )
 
 
@@ -370,7 +370,7 @@ def find_best_threshold(
     -------
     float
         For a false match rate the largest threshold with at most this rate, for a false non-match
-        rate the smallest. Else a number half-way between two neighbouring distances; if no pair
+        rate the smallest. Else, also for a precision, a number half-way between two neighbouring distances; if no pair
         should be the same, half the least distance, or the least value itself if it is negative;
         and the next float above the largest distance if all pairs should be.
     """
@@ -393,8 +393,9 @@ def find_best_threshold(
         quality = np.divide(hits, hits + errors, out=np.zeros_like(hits), where=hits > 0)
     elif target.strategy == "precision":
         same = positive / (positive + negative) if target.same_rate is None else target.same_rate
-        allowed = target.false_per_true * same * tpr + _ROUNDING
-        quality = np.where((1 - same) * fpr <= allowed, fpr + tpr, -1.0)
+        wrong = target.rate * (1 - same) * fpr
+        is_kept = wrong <= (1 - target.rate) * same * tpr + _ROUNDING
+        quality = np.where(is_kept, fpr + tpr, -1.0)  # the largest such threshold
     elif target.strategy == "max_tnr":
         quality = np.where(tpr >= target.rate - _ROUNDING, tnr, -1.0)
     else:
