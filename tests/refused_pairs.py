@@ -462,7 +462,7 @@ CALIBRATED = {
         "confidence",
         THRESHOLD,
         Value,
-        "expected 'auto' or None with strategy='accuracy', got 0.9; only 'false_match_rate' and",
+        "expected 'auto' or None with strategy='accuracy', got 0.9; only 'false_match_rate', ",
         0.9,
     )
     + of(

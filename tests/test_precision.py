@@ -7,14 +7,17 @@ from scipy import stats
 
 from tatml import PairThreshold
 from tatml._verification.calibration import RIGHT_RISK, _find_rungs, calibrate
+from tatml._verification.dependence import find_disjoint_pairs
 from tatml._verification.targets import check_target
 from tatml.io import load_model, save_model
 
+N_RUNS = 25
 
-def draw(seed=0, n=4000, share=0.3, gap=2.0):
+
+def draw(seed=0, n=6000, share=0.3, gap=2.0):
     """Draw independent pairs; a fair part of them is hard to tell apart."""
     rng = np.random.default_rng(seed)
-    similar = rng.random(n) < share
+    similar = rng.permutation(n) < share * n
     return np.exp(rng.normal(size=n) + np.where(similar, 0.0, 2 * gap)), similar
 
 
@@ -29,7 +32,7 @@ def most_by_binomial(n, rate, confidence):
     return int(np.sum(stats.binom.cdf(np.arange(n), n, rate) <= 1 - confidence)) - 1
 
 
-@pytest.mark.parametrize("same_rate", [None, 0.5, 0.05])
+@pytest.mark.parametrize("same_rate", [None, 0.5, 0.2])
 @pytest.mark.parametrize("min_rate", [0.8, 0.95])
 def test_independent_pairs_get_the_threshold_of_the_fallback_procedure(min_rate, same_rate):
     """Recomputed with the binomial law: limits of both shares, and parts of the risk."""
@@ -57,7 +60,7 @@ def test_independent_pairs_get_the_threshold_of_the_fallback_procedure(min_rate,
 
 @pytest.mark.parametrize("same_rate", [0.3, None])
 def test_the_parts_of_the_risk_are_all_of_it(same_rate):
-    distances, similar = draw()
+    similar = draw()[1]
     for min_rate in (0.5, 0.9, 0.99):
         target = check_target("precision", min_rate=min_rate, same_rate=same_rate)
         for n_right in (1, 2, 40, 1000):
@@ -73,7 +76,7 @@ def test_a_promise_is_stricter_than_the_given_pairs_and_monotone(same_rate):
     distances, similar = draw()
     share = similar.mean() if same_rate is None else same_rate
     plain, promised, surer = [], [], []
-    for min_rate in (0.5, 0.7, 0.8, 0.9, 0.95, 0.98):
+    for min_rate in (0.5, 0.7, 0.8, 0.9, 0.95):
         options = {"min_rate": min_rate, "same_rate": same_rate}
         found = [
             judge(distances, similar, **options, confidence=level).threshold_
@@ -93,7 +96,7 @@ def test_fewer_true_pairs_make_a_stricter_threshold():
     distances, similar = draw()
     found = [
         judge(distances, similar, min_rate=0.95, same_rate=rate).threshold_
-        for rate in (0.5, 0.3, 0.1, 0.05)
+        for rate in (0.5, 0.3, 0.2)
     ]
     assert np.all(np.diff(found) < 0)
 
@@ -113,8 +116,9 @@ def test_equal_distances_are_accepted_together_or_not_at_all():
     accepted = rounded < threshold
     assert 0 < accepted.sum() < len(accepted)
     assert not set(rounded[accepted]) & set(rounded[~accepted])
-    with pytest.raises(ValueError, match="min_rate: .*of which none has it"):
-        judge(np.ones(4000), similar, min_rate=0.9, same_rate=0.5)
+    target = check_target("precision", min_rate=0.9, same_rate=0.5)
+    with pytest.raises(ValueError, match=r"min_rate: .*of which none has it"):
+        calibrate(np.ones(6000), similar, target)
 
 
 def test_pairs_of_few_identities_are_worth_less():
@@ -140,16 +144,18 @@ def test_a_proved_precision_takes_disjoint_pairs_of_either_kind():
     options = {"min_rate": 0.8, "same_rate": 0.5, "groups": groups}
     proved = judge(distances, similar, **options, guarantee="proved")
     assert proved.calibration_.method == "proved"
-    assert proved.calibration_.n_effective < 750
-    assert proved.threshold_ < judge(distances, similar, **options).threshold_
+    rows = find_disjoint_pairs(groups[~similar], np.random.RandomState(0))
+    assert proved.calibration_.n_effective == len(rows) < 750
+    found = distances < proved.threshold_
+    assert found[similar].mean() > 4 * found[~similar].mean() > 0
 
 
 @pytest.mark.parametrize(
     ("n", "options", "message"),
     [
         (200, {"min_rate": 0.99}, r"min_rate: expected at least \d+ independent dissimilar pairs"),
-        (4000, {"min_rate": 0.995}, "about [2-9].* times as many .*got 1194 similar and 2806"),
-        (4000, {"min_rate": 0.9, "same_rate": 1e-4}, "expected at least 269567 .*, got 2806"),
+        (6000, {"min_rate": 0.997}, r"about \d.* times as many .*got 1800 similar and 4200"),
+        (6000, {"min_rate": 0.9, "same_rate": 1e-4}, "expected at least 269588 .*, got 4200"),
     ],
 )
 def test_out_of_reach_says_how_many_pairs_it_takes(n, options, message):
@@ -160,18 +166,18 @@ def test_out_of_reach_says_how_many_pairs_it_takes(n, options, message):
 
 def test_a_precision_is_saved_with_the_model(tmp_path):
     model = judge(*draw(), min_rate=0.9, same_rate=0.2)
-    save_model(model, tmp_path / "judge.tatml")
-    assert load_model(tmp_path / "judge.tatml").calibration_ == model.calibration_
+    loaded = load_model(save_model(model, tmp_path / "judge.skops")).estimator
+    assert loaded.calibration_ == model.calibration_
 
 
 def test_a_promise_is_kept_and_what_it_allows_is_used():
     """A small run of benchmarks/precision_coverage.py; by chance once in a thousand times more."""
     study = import_benchmark("precision_coverage")
     (number,) = (i for i, world in enumerate(study.WORLDS) if "easy, 100 × 3" in world.name)
-    rows = study.run_part((number, 0, 60, 250_000))[1]
+    rows = study.run_part((number, 0, N_RUNS, 250_000))[1]
     for case, (min_rate, same_rate) in enumerate(study.CASES):
         row = study.summarise(rows[:, case], min_rate)
-        assert row["below"] <= 0.05 + 3.1 * np.sqrt(0.05 * 0.95 / 60), (min_rate, same_rate)
+        assert row["below"] <= 0.05 + 3.1 * np.sqrt(0.05 * 0.95 / N_RUNS), (min_rate, same_rate)
         assert row["quantile"] > row["below"]
         assert row["refused"] == 1 or row["mean"] > 0.4
     assert study.summarise(rows[:, 0], 0.9)["refused"] == 0

@@ -370,9 +370,9 @@ def find_best_threshold(
     -------
     float
         For a false match rate the largest threshold with at most this rate, for a false non-match
-        rate the smallest. Else, also for a precision, a number half-way between two neighbouring distances; if no pair
-        should be the same, half the least distance, or the least value itself if it is negative;
-        and the next float above the largest distance if all pairs should be.
+        rate the smallest. Else, also for a precision, a number half-way between two neighbouring
+        distances; if no pair should be the same, half the least distance, or the least value itself
+        if it is negative; and the next float above the largest distance if all pairs should be.
     """
     check_both_count(similar, sample_weight)
     if target.strategy in RATE_STRATEGIES and sample_weight is None:
