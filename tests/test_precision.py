@@ -41,13 +41,13 @@ def test_independent_pairs_get_the_threshold_of_the_fallback_procedure(min_rate,
     kinds = np.sort(distances[similar]), np.sort(distances[~similar])
     totals = (len(distances),) * 2 if same_rate is None else (len(kinds[0]), len(kinds[1]))
     odds = (1 - min_rate) / min_rate * (1 if same_rate is None else same_rate / (1 - same_rate))
-    risk, expected = 0.0, None
+    risk, expected = 0.0, 0.0
     for count, part in _find_rungs(target.as_false_matches(similar), similar, len(kinds[0])):
         risk += 0.05 * part
         least = stats.beta.ppf(RIGHT_RISK * risk, count, totals[0] - count + 1)
         k = most_by_binomial(totals[1], odds * least, 1 - (1 - RIGHT_RISK) * risk)
         if k >= 0 and kinds[1][k] > kinds[0][count - 1]:
-            expected = kinds[1][k]
+            expected = max(expected, kinds[1][k])
         else:
             risk = 0.0
     assert calibrate(distances, similar, target)[0] == expected
@@ -99,6 +99,17 @@ def test_fewer_true_pairs_make_a_stricter_threshold():
         for rate in (0.5, 0.3, 0.2)
     ]
     assert np.all(np.diff(found) < 0)
+
+
+def test_a_proved_precision_hands_no_risk_on():
+    """Each rung has an eighth of the risk: the threshold of one rung alone, or a stricter one."""
+    distances, similar = draw()
+    options = {"min_rate": 0.9, "same_rate": 0.5}
+    proved = judge(distances, similar, **options, guarantee="proved")
+    plain = judge(distances, similar, **options)
+    surer = judge(distances, similar, **options, confidence=1 - 0.05 / 8)
+    assert proved.calibration_.method == plain.calibration_.method == "exact"
+    assert surer.threshold_ <= proved.threshold_ < plain.threshold_
 
 
 def test_scores_of_a_model_and_minus_the_scores_get_one_threshold():

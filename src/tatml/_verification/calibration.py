@@ -231,25 +231,26 @@ def _keep_precision(
     rate of false matches. If the threshold that promises this rate accepts as many similar pairs,
     it has the precision. The rungs are tested from few similar pairs to many, with parts of the
     risk that nothing observed decides; a rung that passes hands its risk on to the next (Wiens'
-    fallback procedure), so that the risk of any wrong promise is 1 − confidence.
+    fallback procedure). With guarantee="proved" it does not: the union bound proves the promise.
     """
     wrong, right = (_rank(target, distances, kind, units) for kind in (~similar, similar))
     values, near = np.sort(wrong[0]), np.sort(right[0])
     ranked, odds = wrong[1], target.false_per_true
     if target.same_rate is not None:
         odds *= target.same_rate / (1 - target.same_rate)
-    risk, found, n_effective = 0.0, None, 0.0
+    risk, found, n_effective = 0.0, -inf, 0.0
     rungs = _find_rungs(target.as_false_matches(similar), similar, int(np.isfinite(near).sum()))
     for n_right, part in rungs:
         risk += part * (1 - target.confidence)
         least = right[1].measure(n_right, 1 - 2 * RIGHT_RISK * risk).low
         rate, level = min(odds * least, LARGEST_RATE), 1 - (1 - RIGHT_RISK) * risk
         k, worth = (-1, 0.0) if rate <= 0 else find_allowed(ranked, rate, level, resembles=True)
-        if k >= 0 and values[k] > near[n_right - 1]:
-            found, n_effective = float(values[k]), worth
-        else:
+        passes = k >= 0 and values[k] > near[n_right - 1]
+        if passes:
+            found, n_effective = max(found, float(values[k])), worth
+        if not passes or target.guarantee == "proved":
             risk = 0.0
-    if found is None:
+    if found == -inf:
         raise _no_rung(target, wrong[0], near, odds)
     method: CalibrationMethod = "exact"
     if target.guarantee == "proved" and not are_independent(units):
@@ -294,8 +295,8 @@ def _no_rung(target: Target, wrong: Doubles, near: Doubles, odds: float) -> Valu
     counts = np.arange(1, n_right + 1)
     allowed = odds * counts / len(near)
     observed = np.searchsorted(np.sort(wrong), near[:n_right], side="right") / len(wrong)
-    # An upper limit of the rate p, about p + z (α/n)^½, is at most α.
-    spread = allowed * ndtri(1 - (1 - target.confidence) / 2) ** 2
+    # An upper limit of the rate p, about p + z (α/n)^½, is at most α, with the risk of one rung.
+    spread = allowed * ndtri(1 - (1 - target.confidence) / N_RUNGS) ** 2
     gap = allowed - observed
     times = np.min(spread[gap > 0] / gap[gap > 0] ** 2, initial=inf) / len(wrong)
     got = f"got {n_right} similar and {np.isfinite(wrong).sum()} dissimilar pairs"
