@@ -351,7 +351,9 @@ def good_arguments(target: str, kind: str) -> dict[str, Any]:
         return {"u": first, "v": second} if kind == "blocks" else {"u": first[0], "v": second[0]}
     pairs = index if kind == "blocks" else X[index]
     good = {"X": X} if method == "transform" else {}
-    wanted = {"pairs": pairs, "y": y, "threshold": 1.0, "same_rate": 0.1}
+    wanted = {"pairs": pairs, "y": y, "threshold": 1.0}
+    if method != "calibrate_threshold":  # where a precision alone takes a same_rate
+        wanted["same_rate"] = 0.1
     given = arguments_of(target)
     if make in TUPLE_ESTIMATORS and make._tuples_name in given:
         return {make._tuples_name: tuples_of(make, kind)}

@@ -340,6 +340,52 @@ CALIBRATED = {
         2,
         strategy="false_match_rate",
     )
+    + of("same_rate", THRESHOLD, Value, "expected None with strategy='accuracy', got 0.5", 0.5)
+    + of(
+        "same_rate",
+        THRESHOLD,
+        Value,
+        "expected a number (from 0 to 1|between 0 and 1), got ",
+        *(0, 1.0, 2, nan),
+        strategy="precision",
+        min_rate=0.9,
+    )
+    + of(
+        "same_rate",
+        THRESHOLD,
+        Value,
+        "expected a number with guarantee='proved' and strategy='precision', got None",
+        None,
+        strategy="precision",
+        min_rate=0.9,
+        guarantee="proved",
+    )
+    + of(
+        "min_rate",
+        THRESHOLD,
+        Type,
+        "expected a number from 0 to 1 with strategy='precision', got None",
+        None,
+        strategy="precision",
+    )
+    + of(
+        "min_rate",
+        THRESHOLD,
+        Value,
+        "expected a number between 0 and 1, got ",
+        *(0, 1),
+        strategy="precision",
+    )
+    + of(
+        "min_rate",
+        THRESHOLD,
+        Value,
+        "expected at least 296 independent dissimilar pairs to promise a precision of 0.99 with a "
+        "same_rate of 0.5 with confidence 0.95, got 1[0-9]; confidence=None",
+        0.99,
+        strategy="precision",
+        same_rate=0.5,
+    )
     + of("beta", THRESHOLD, Value, "expected a number of at most .*, got nan", nan)
     + of("beta", THRESHOLD, Value, "expected a number of at most", 1e200, strategy="f_beta")
     + of(
@@ -416,7 +462,7 @@ CALIBRATED = {
         "confidence",
         THRESHOLD,
         Value,
-        "expected 'auto' or None with strategy='accuracy', got 0.9; only 'false_match_rate' and",
+        "expected 'auto' or None with strategy='accuracy', got 0.9; only 'false_match_rate', ",
         0.9,
     )
     + of(

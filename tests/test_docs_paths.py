@@ -7,6 +7,7 @@ Here the pages run in the process of the tests, which has imported the libraries
 import ast
 import importlib.util
 import re
+import sys
 import warnings
 
 import pytest
@@ -15,7 +16,8 @@ from docs_helpers import DOCS, ROOT, code_of, read
 
 from tatml import TATML
 
-ALWAYS = {"numpy", "scipy", "sklearn", "tatml"}  # what the library itself needs
+# What the library itself needs, and the standard library.
+ALWAYS = {"numpy", "scipy", "sklearn", "tatml", *sys.stdlib_module_names}
 
 
 @pytest.fixture
@@ -130,6 +132,19 @@ def test_with_embeddings(run_page, tmp_path):
     assert pictures_in(tmp_path) == 2
 
 
+def test_with_two_lists_of_records(run_page, tmp_path):
+    printed = run_page("linkage")
+    metric, forest = map(float, re.findall(r"F1 (0\.\d+)", printed))
+    assert metric < forest
+    found = re.findall(r"precision (\d\.\d+), recall (\d\.\d+)", printed)
+    (best, recall), (drawn, more), (rare, fewer) = (map(float, pair) for pair in found)
+    assert 0.95 < drawn < best < rare  # fewer true pairs: a stricter threshold
+    assert fewer < recall < more
+    assert "strategy='precision', method='approximate'" in printed
+    assert re.search(r"min_rate: expected at least \d+ independent dissimilar pairs", printed)
+    assert pictures_in(tmp_path) == 1
+
+
 def test_with_the_paper(run_page, tmp_path):
     printed = run_page("paper")
     thresholds = [float(number) for number in re.findall(r"threshold (\d\.\d+)", printed)]
@@ -151,7 +166,7 @@ def test_the_start_page_tells_what_its_script_finds():
     assert f"{100 * plain_right:.0f} % to {100 * learnt_right:.0f} %" in text
 
 
-@pytest.mark.parametrize("name", ["tables", "covariances", "embeddings", "paper"])
+@pytest.mark.parametrize("name", ["tables", "covariances", "embeddings", "linkage", "paper"])
 def test_a_tutorial_names_what_it_needs(name):
     page = read(DOCS / "tutorials" / f"{name}.md")
     command = re.search(r"`pip install (\"\.\[[\w,]+\]\"[^`]*)`", page)

@@ -365,6 +365,7 @@ def test_values_at_the_edge_are_accepted():
                 ("max_tnr", "min_rate", {"confidence": None}),
                 ("false_match_rate", "max_rate", {"confidence": None}),
                 ("false_non_match_rate", "max_rate", {"confidence": None}),
+                ("precision", "min_rate", {"confidence": None}),
             )
             for share in (0, 1)
         ),

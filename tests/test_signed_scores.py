@@ -24,6 +24,7 @@ TARGETS = {
     "max_tnr": {"min_rate": 0.9},
     "false_match_rate": {"max_rate": 0.05},
     "false_non_match_rate": {"max_rate": 0.1},
+    "precision": {"min_rate": 0.6, "same_rate": 0.5},
 }
 
 

@@ -175,6 +175,10 @@ def quality(threshold, data, strategy, option):
             return tpr if fpr <= option["max_rate"] + 1e-9 else -1.0
         case "false_non_match_rate":
             return 1 - fpr if 1 - tpr <= option["max_rate"] + 1e-9 else -1.0
+        case "precision":
+            same = option.get("same_rate", (hits + misses) / (hits + misses + false + rejected))
+            wrong, right = (1 - same) * fpr, same * tpr
+            return wrong + right if right >= option["min_rate"] * (wrong + right) - 1e-9 else -1.0
 
 
 def all_thresholds(distances):
@@ -198,6 +202,7 @@ def calibration_pairs(draw):
 
 
 RATES = st.sampled_from([0.0, 0.1, 0.25, 1 / 3, 0.5, 2 / 3, 0.75, 0.9, 1.0])
+SAME_RATES = st.sampled_from([{}, {"same_rate": 0.1}, {"same_rate": 0.5}])
 OPTIONS = {
     "accuracy": st.just({}),
     "f_beta": st.builds(lambda beta: {"beta": beta}, st.sampled_from([0.0, 0.3, 1.0, 2.0])),
@@ -205,6 +210,7 @@ OPTIONS = {
     "max_tnr": st.builds(lambda rate: {"min_rate": rate}, RATES),
     "false_match_rate": st.builds(lambda rate: {"max_rate": rate}, RATES),
     "false_non_match_rate": st.builds(lambda rate: {"max_rate": rate}, RATES),
+    "precision": st.builds(lambda rate, same: {"min_rate": rate} | same, RATES, SAME_RATES),
 }
 
 

@@ -388,6 +388,8 @@ ATTRIBUTES: dict[str, Check] = {
         n_pairs=check_count,
         n_effective=or_none(check_not_negative),
         vouched_share=or_none(check_share),
+        min_rate=or_none(check_share),
+        same_rate=or_none(check_share),
     ),
     "bounds_": CHECKS["bounds"],
     "cell_bounds_": partial(check_list, _check_cell_bounds),

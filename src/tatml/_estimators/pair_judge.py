@@ -164,6 +164,7 @@ class PairJudge(ABC):
         beta: float = 1.0,
         *,
         max_rate: float | None = None,
+        same_rate: float | None = None,
         confidence: Confidence = "auto",
         guarantee: Guarantee = "approximate",
         groups: ArrayLike | None = None,
@@ -190,14 +191,20 @@ class PairJudge(ABC):
             - "false_match_rate": it is the largest threshold with a false match rate of at most
               `max_rate`;
             - "false_non_match_rate": it is the smallest threshold with a false non-match rate of at
-              most `max_rate`.
+              most `max_rate`;
+            - "precision": it is the largest threshold with a precision, the share of similar pairs
+              among those that are predicted to be the same, of at least `min_rate`.
         min_rate, beta, max_rate : float
             See `strategy`.
+        same_rate : float, optional
+            For "precision": the share of pairs that are the same where the threshold is used.
+            Default: that of the given pairs, which are drawn as those to come.
         confidence : float, None or "auto", default="auto"
             For strategies with `max_rate`: the confidence with which the *true* rate, that of
             pairs never seen, is at most `max_rate`. "auto" stands for 0.95. None sets the plain
             quantile: the largest threshold (for false non-matches the smallest) with which the
             rate holds on the given pairs. It is exceeded on others in about half of all cases.
+            The confidence of "precision" is that the true precision is at least `min_rate`.
             "auto" and None are the same for other strategies.
         guarantee : {"approximate", "proved"}, default="approximate"
             What is done if pairs share samples or groups. "proved" uses pairs of disjoint samples
@@ -234,6 +241,7 @@ class PairJudge(ABC):
             min_rate=min_rate,
             beta=beta,
             max_rate=max_rate,
+            same_rate=same_rate,
             confidence=confidence,
             guarantee=guarantee,
             sample_weight=sample_weight,

@@ -22,7 +22,8 @@ from .metric import MetricEstimator, NoFitTransform
 from .pair_judge import CLASSES, PairClassifierMixin, make_labelled_pairs
 from .parameters import checked, inside
 
-CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "confidence", "sample_weight"}
+CALIBRATION_PARAMS = {"strategy", "min_rate", "beta", "max_rate", "same_rate", "confidence"}
+CALIBRATION_PARAMS |= {"sample_weight"}
 
 
 @dataclass(eq=False, repr=False)

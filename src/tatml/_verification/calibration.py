@@ -7,10 +7,12 @@ there may be values of any sign, such as minus the scores of a metric with midpo
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from math import inf, nextafter
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.metrics import roc_curve
 
 from .._array import Doubles
@@ -23,13 +25,26 @@ from .dependence import (
 )
 from .rates import RankedPairs, most_errors, pairs_needed, upper_limit
 from .reweighting import Reweighting
-from .targets import RATE_STRATEGIES, Calibration, CalibrationMethod, Target
+from .targets import (
+    LARGEST_RATE,
+    PROMISED_STRATEGIES,
+    RATE_STRATEGIES,
+    Calibration,
+    CalibrationMethod,
+    Target,
+)
 
 # An identity in more than this share of the pairs decides the rate alone.
 LARGEST_SHARE = 0.5
 # The units should be so many that a kind that has this share is among them.
 RARE_KIND = 0.1
 LARGEST_COUNT = 10**12  # of units that a search looks at
+# Of a promised precision: this part of the risk is for the share of accepted similar pairs, which
+# is better known than that of false matches.
+RIGHT_RISK = 0.2
+N_RUNGS = 8  # numbers of accepted similar pairs that are tested
+FEWEST_RIGHT = 0.1  # the least share of the similar pairs among these
+SEVERAL = 4.0  # times the pairs without error that a rate takes
 # Pairs of disjoint units are drawn with one seed: who draws again until the threshold pleases
 # breaks the promise.
 SEED = 0
@@ -62,25 +77,31 @@ def calibrate(
     """
     if target.is_promised:
         check_within_reach(similar, target, units)
-        threshold, method, n_effective = _keep(target, distances, similar, units, ranked)
+        if target.strategy == "precision":
+            threshold, method, n_effective = _keep_precision(target, distances, similar, units)
+        else:
+            threshold, method, n_effective = _keep(target, distances, similar, units, ranked)
     else:
         threshold = find_best_threshold(distances, similar, target, sample_weight)
         method, n_effective = "quantile", None
-    if target.strategy not in RATE_STRATEGIES:
+    if target.strategy not in PROMISED_STRATEGIES:
         return threshold, Calibration(target.strategy, "empirical", n_pairs=len(similar))
     kind = target.select(similar)
     wrong = (distances < threshold) != similar
     known = units[kind] if units is not None and method == "approximate" else None
     share = find_vouched_share(known, target.confidence)
+    is_precision = target.strategy == "precision"
     found = Calibration(
         strategy=target.strategy,
         method=method,
-        max_rate=target.rate,
+        max_rate=None if is_precision else target.rate,
         confidence=target.confidence or None,
         n_errors=int(wrong[kind].sum()),
         n_pairs=int(kind.sum()),
         n_effective=n_effective,
         vouched_share=share,
+        min_rate=target.rate if is_precision else None,
+        same_rate=target.same_rate,
     )
     return threshold, found
 
@@ -103,13 +124,15 @@ def check_within_reach(
                 f"pairs: expected no sample or group in more than {LARGEST_SHARE:.0%} of the "
                 f"{target.kind} pairs to promise a rate, got one in {share:.0%}"
             )
-    if n_effective < pairs_needed(target.rate, target.confidence):
-        raise _out_of_reach(target, n_pairs, n_effective, units)
+    rate = target.as_false_matches(similar).rate
+    if n_effective < pairs_needed(rate, target.confidence):
+        raise _out_of_reach(target, n_pairs, n_effective, units, rate)
 
 
 def find_few_units(similar: NDArray[np.bool_], target: Target, units: Units) -> str | None:
     """Return a warning if the units are so few that a kind of them may be missing by chance."""
-    known = units[target.select(similar)]
+    known, goal = units[target.select(similar)], target.goal
+    target = target.as_false_matches(similar)
     if target.guarantee == "proved" or are_independent(known):
         return None
     needed, count = units_needed(target), count_vouching_units(known)
@@ -121,8 +144,8 @@ def find_few_units(similar: NDArray[np.bool_], target: Target, units: Units) -> 
         alone = f"a share of {target.rate**0.5:.2g} that match each other, which makes the rate"
     return (
         f"groups: expected at least {needed} samples or groups in several {target.kind} pairs to "
-        f"promise a {target.words} of {target.rate:g}, got about {count:.0f}. They vouch for kinds "
-        f"of at least {share:.0%} of the samples or groups only. A rarer kind, such as {alone}, "
+        f"promise a {goal}, got about {count:.0f}. They vouch for kinds of "
+        f"at least {share:.0%} of the samples or groups only. A rarer kind, such as {alone}, "
         "may be missing by chance, and the promise is broken too often; give pairs of more samples "
         "or groups"
     )
@@ -189,7 +212,7 @@ def _keep(
             ranked, target.rate, target.confidence, resembles=target.is_about_matches
         )
     if k < 0:
-        raise _out_of_reach(target, int(kind.sum()), n_effective, units)
+        raise _out_of_reach(target, int(kind.sum()), n_effective, units, target.rate)
     edge = float(np.partition(values, k)[k])  # the (k + 1)-th smallest is no error any more
     if edge == -inf and not target.is_about_matches:
         raise ValueError(
@@ -197,6 +220,96 @@ def _keep(
             f"{target.words} of {target.rate:g}, got {np.sum(values == -inf)}"
         )
     return (edge if target.is_about_matches else nextafter(-edge, inf)), method, n_effective
+
+
+def _keep_precision(
+    target: Target, distances: Doubles, similar: NDArray[np.bool_], units: Units | None
+) -> tuple[float, CalibrationMethod, float]:
+    """Return a threshold with a promised precision, the method, and what the pairs are worth.
+
+    A rung accepts a given number of the similar pairs. The lower limit of their share allows a
+    rate of false matches. If the threshold that promises this rate accepts as many similar pairs,
+    it has the precision. The rungs are tested from few similar pairs to many, with parts of the
+    risk that nothing observed decides; a rung that passes hands its risk on to the next (Wiens'
+    fallback procedure). With guarantee="proved" it does not: the union bound proves the promise.
+    """
+    wrong, right = (_rank(target, distances, kind, units) for kind in (~similar, similar))
+    values, near = np.sort(wrong[0]), np.sort(right[0])
+    ranked, odds = wrong[1], target.false_per_true
+    if target.same_rate is not None:
+        odds *= target.same_rate / (1 - target.same_rate)
+    risk, found, n_effective = 0.0, -inf, 0.0
+    rungs = _find_rungs(target.as_false_matches(similar), similar, int(np.isfinite(near).sum()))
+    for n_right, part in rungs:
+        risk += part * (1 - target.confidence)
+        least = right[1].measure(n_right, 1 - 2 * RIGHT_RISK * risk).low
+        rate, level = min(odds * least, LARGEST_RATE), 1 - (1 - RIGHT_RISK) * risk
+        k, worth = (-1, 0.0) if rate <= 0 else find_allowed(ranked, rate, level, resembles=True)
+        passes = k >= 0 and values[k] > near[n_right - 1]
+        if passes:
+            found, n_effective = max(found, float(values[k])), worth
+        if not passes or target.guarantee == "proved":
+            risk = 0.0
+    if found == -inf:
+        raise _no_rung(target, wrong[0], near, odds)
+    method: CalibrationMethod = "exact"
+    if target.guarantee == "proved" and not are_independent(units):
+        method = "proved"
+    elif not (wrong[1].are_independent and right[1].are_independent):
+        method = "approximate"
+    threshold = min(found, nextafter(float(distances.max()), inf))
+    return threshold, method, n_effective * float(np.isfinite(values).mean())
+
+
+def _rank(
+    target: Target, distances: Doubles, kind: NDArray[np.bool_], units: Units | None
+) -> tuple[Doubles, RankedPairs]:
+    """Return the distances of pairs of one kind, in the order in which they are accepted.
+
+    Without a `same_rate`, they are rates of all pairs: those of the other kind are infinite.
+    """
+    rows = np.arange(len(kind)) if target.same_rate is None else np.flatnonzero(kind)
+    if target.guarantee == "proved" and units is not None:
+        rows = rows[_draw_disjoint(units[rows])]
+    values = np.where(kind[rows], distances[rows], inf)
+    return values, RankedPairs(-values, None if units is None else units[rows])
+
+
+def _find_rungs(
+    target: Target, similar: NDArray[np.bool_], n_right: int
+) -> Iterator[tuple[int, float]]:
+    """Yield numbers of accepted similar pairs, and parts of the risk; `target`: of false matches.
+
+    They increase by a constant factor, from a number that allows several false matches, to all.
+    """
+    several = SEVERAL * pairs_needed(target.rate, target.confidence) / np.sum(~similar)
+    shares = np.geomspace(min(max(several, FEWEST_RIGHT), 0.5), 1.0, N_RUNGS)
+    counts = np.unique(np.ceil(n_right * shares).astype(int))
+    for count in counts:
+        yield int(count), 1 / len(counts)
+
+
+def _no_rung(target: Target, wrong: Doubles, near: Doubles, odds: float) -> ValueError:
+    """Return the error of a precision that no threshold promises; `near` are sorted."""
+    n_right = int(np.isfinite(near).sum())
+    counts = np.arange(1, n_right + 1)
+    allowed = odds * counts / len(near)
+    observed = np.searchsorted(np.sort(wrong), near[:n_right], side="right") / len(wrong)
+    # An upper limit of the rate p, about p + z (α/n)^½, is at most α, with the risk of one rung.
+    spread = allowed * ndtri(1 - (1 - target.confidence) / N_RUNGS) ** 2
+    gap = allowed - observed
+    times = np.min(spread[gap > 0] / gap[gap > 0] ** 2, initial=inf) / len(wrong)
+    got = f"got {n_right} similar and {np.isfinite(wrong).sum()} dissimilar pairs"
+    if times == inf:
+        return ValueError(
+            f"min_rate: expected pairs of which a threshold has a {target.goal}, {got}, of which "
+            "none has it"
+        )
+    return ValueError(
+        f"min_rate: expected more pairs to promise a {target.goal} with confidence "
+        f"{target.confidence:g}, about {max(1.0, times):.1f} times as many if they are "
+        f"independent, {got}; confidence=None sets the threshold of the given pairs"
+    )
 
 
 def find_allowed(
@@ -221,10 +334,11 @@ def _draw_disjoint(units: Units) -> NDArray[np.intp]:
 
 
 def _out_of_reach(
-    target: Target, n_pairs: int, n_effective: float, units: Units | None
+    target: Target, n_pairs: int, n_effective: float, units: Units | None, rate: float
 ) -> ValueError:
-    """Return the error that says how many pairs or units the rate takes."""
-    needed = pairs_needed(target.rate, target.confidence)
+    """Return the error that says how many pairs or units an error rate takes."""
+    needed = pairs_needed(rate, target.confidence)
+    name = "min_rate" if target.strategy == "precision" else "max_rate"
     got = f"got {n_pairs}"
     if n_effective < n_pairs and target.guarantee == "proved" and units is not None:
         within = not target.is_about_matches and np.any(units[:, 0] == units[:, 1])
@@ -236,9 +350,9 @@ def _out_of_reach(
     elif n_effective < n_pairs:
         got += f" pairs worth {n_effective:.0f}, as they share samples or groups"
     return ValueError(
-        f"max_rate: expected at least {needed} independent {target.kind} pairs to promise a "
-        f"{target.words} of {target.rate:g} with confidence "
-        f"{target.confidence:g}, {got}; confidence=None sets the plain quantile"
+        f"{name}: expected at least {needed} independent {target.kind} pairs to promise a "
+        f"{target.goal} with confidence {target.confidence:g}, {got}; confidence=None sets the "
+        "plain quantile"
     )
 
 
@@ -257,9 +371,9 @@ def find_best_threshold(
     -------
     float
         For a false match rate the largest threshold with at most this rate, for a false non-match
-        rate the smallest. Else a number half-way between two neighbouring distances; if no pair
-        should be the same, half the least distance, or the least value itself if it is negative;
-        and the next float above the largest distance if all pairs should be.
+        rate the smallest. Else, also for a precision, a number half-way between two neighbouring
+        distances; if no pair should be the same, half the least distance, or the least value itself
+        if it is negative; and the next float above the largest distance if all pairs should be.
     """
     check_both_count(similar, sample_weight)
     if target.strategy in RATE_STRATEGIES and sample_weight is None:
@@ -278,6 +392,11 @@ def find_best_threshold(
         hits = (1 + target.beta**2) * tpr * positive
         errors = target.beta**2 * (1 - tpr) * positive + fpr * negative
         quality = np.divide(hits, hits + errors, out=np.zeros_like(hits), where=hits > 0)
+    elif target.strategy == "precision":
+        same = positive / (positive + negative) if target.same_rate is None else target.same_rate
+        wrong = target.rate * (1 - same) * fpr
+        is_kept = wrong <= (1 - target.rate) * same * tpr + _ROUNDING
+        quality = np.where(is_kept, fpr + tpr, -1.0)  # the largest such threshold
     elif target.strategy == "max_tnr":
         quality = np.where(tpr >= target.rate - _ROUNDING, tnr, -1.0)
     else:
