@@ -6,7 +6,9 @@ dependence everywhere: pairs that share a group (an identity) are not independen
 
 from .._verification.operating import OperatingPoint
 from .._verification.rates import ErrorRate
+from .._verification.reliability import Reliability
 from .._verification.targets import Calibration
+from ._plan import Plan, plan
 from ._report import Report, error_rates, report
 from ._splitting import PairKFold, PairShuffleSplit, train_test_split_pairs
 
@@ -16,8 +18,11 @@ __all__ = [
     "OperatingPoint",
     "PairKFold",
     "PairShuffleSplit",
+    "Plan",
+    "Reliability",
     "Report",
     "error_rates",
+    "plan",
     "report",
     "train_test_split_pairs",
 ]
