@@ -36,8 +36,8 @@ def distances_of(score, X, y, index):
     """Return a function from pairs of rows to distances, learnt on some rows."""
     rows = X[index], y[index]
     if score in ("euclidean", "cosine"):
-        return lambda pairs: PairThreshold(score).fit(X[pairs], signs(y, pairs)).pair_distance(
-            X[pairs]
+        return lambda pairs: (
+            PairThreshold(score).fit(X[pairs], signs(y, pairs)).pair_distance(X[pairs])
         )
     if score.startswith("TATML"):
         model = TATML(midpoint="midpoint" in score, random_state=0).fit(*rows)

@@ -77,9 +77,7 @@ def held_out_losses(
     }
 
 
-def _divide(
-    n_pairs: int, units: Units | None
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def _divide(n_pairs: int, units: Units | None) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Return the pairs to fit on and those to test on, of each fold."""
     rng = np.random.RandomState(SEED)
     members = np.arange(n_pairs)[:, None] if units is None else units
@@ -90,9 +88,7 @@ def _divide(
     ]
 
 
-def _has_both_kinds(
-    similar: NDArray[np.bool_], weights: Doubles, rows: NDArray[np.intp]
-) -> bool:
+def _has_both_kinds(similar: NDArray[np.bool_], weights: Doubles, rows: NDArray[np.intp]) -> bool:
     counted = rows[weights[rows] > 0]
     return bool(similar[counted].any() and not similar[counted].all())
 
@@ -126,9 +122,7 @@ def find_least_log_loss(distances: Doubles, similar: NDArray[np.bool_]) -> float
 # The methods
 
 
-def _fit_isotonic(
-    distances: Doubles, similar: NDArray[np.bool_], weights: Doubles
-) -> Doubles:
+def _fit_isotonic(distances: Doubles, similar: NDArray[np.bool_], weights: Doubles) -> Doubles:
     """Return the table of an isotonic regression with Platt's targets, which keep it finite."""
     if not is_ordered(distances, similar, weights):
         return np.zeros(2)
@@ -141,9 +135,7 @@ def _fit_isotonic(
     return np.stack([knots, logit(model.y_thresholds_)])
 
 
-def _fit_gaussian(
-    distances: Doubles, similar: NDArray[np.bool_], weights: Doubles
-) -> Doubles:
+def _fit_gaussian(distances: Doubles, similar: NDArray[np.bool_], weights: Doubles) -> Doubles:
     """Return the table of two normal laws, over the range of the distances.
 
     The log-likelihood ratio of normal laws with two variances is quadratic. It decreases between
@@ -152,7 +144,7 @@ def _fit_gaussian(
     """
     if not is_ordered(distances, similar, weights):
         return np.zeros(2)
-    targets, shares = soften_labels(similar, weights)
+    shares = soften_labels(similar, weights)[1]
     counted = shares > 0
     unit = np.abs(distances[counted]).max()
     scaled = distances / unit

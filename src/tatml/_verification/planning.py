@@ -11,13 +11,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import exp, log
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, ndtri, stdtrit
 
 from .calibration import units_needed
-from .dependence import LEAST_ERRORS, LEAST_FREEDOM, Sharing
+from .dependence import LEAST_ERRORS, LEAST_FREEDOM
 from .rates import RankedPairs, most_errors, pairs_needed
 from .reweighting import LEAST_FREEDOM as LEAST_WEIGHT_FREEDOM
 from .reweighting import Reweighting, correct_for_two
@@ -72,8 +73,11 @@ class Dependence:
         shared = sharing.variance(rows) * n_pairs**2 - couples
         spread = (max(0.0, shared) / max(linked, 1.0)) ** 0.5 / rate
         twins = Reweighting(sharing, n_errors, resembles=True).twin_errors(errors).sum()
-        scale = float(sharing.degree @ sharing.degree) / (4 * n_pairs)
-        return cls(spread, repeat, min(1.0, rate + float(twins) / scale))
+        matched = (errors > 0) & ~sharing.is_loop
+        ends = np.concatenate([sharing.low[matched], sharing.high[matched]])
+        known = np.bincount(ends, minlength=len(sharing.degree)) > 1
+        scale = float(sharing.degree @ (sharing.degree * known)) / (4 * n_pairs)
+        return cls(spread, repeat, min(1.0, rate + float(twins) / scale) if scale else 0.0)
 
 
 @dataclass(frozen=True)
@@ -102,10 +106,14 @@ class Design:
         if not self.target.is_about_matches:
             effect = 1 + (m * (m - 1) // 2 - 1) * known.repeat
             return effect, effect
-        one = min(0.5, known.spread**2 * rate / (1 - rate))
+        one = min(0.5, self._spread(rate) ** 2 * rate / (1 - rate))
         both = min(1.0, max(known.repeat, 2 * one))
         couple, unit = 1 + (m**2 - 1) * both, 2 * (n - 2) * m**2 * one
         return couple + unit, 2 * couple + unit
+
+    def _spread(self, rate: float) -> float:
+        """Return the spread at a rate: that at the promised rate, times the ratio of logarithms."""
+        return self.dependence.spread * log(rate) / log(self.target.rate)
 
     def design_effect(self, rate: float) -> float:
         """Return how many times the variance of an observed rate exceeds that of single pairs."""
@@ -115,7 +123,7 @@ class Design:
         """Return the degrees of freedom that Satterthwaite's rule is expected to give."""
         most = self.n_identities - 1.0
         errors = 2 * self.n_pairs * rate / self.n_identities  # of an identity
-        uneven = (2 + 6 * self.dependence.spread**2 + 1 / errors) / self.n_identities
+        uneven = (2 + 6 * self._spread(rate) ** 2 + 1 / errors) / self.n_identities
         return max(1.0, min(most, max(least, 2 / uneven)))
 
     def n_effective(self) -> float:
@@ -148,11 +156,21 @@ class Design:
         square = rate * (1 - rate) / self.n_pairs * squares
         freedom = self._freedom(rate, LEAST_WEIGHT_FREEDOM)
         quantile = float(stdtrit(freedom, self.target.confidence))
-        change = quantile * (square * correct_for_two(effect / squares)) ** 0.5
+        quantile *= correct_for_two(effect / squares) ** 0.5
+        change = quantile * square**0.5
         if not self.target.is_about_matches:
             return rate + change
-        twins = max(0.0, self.dependence.resemblance - rate) / self.n_identities
-        return rate * (1 + change / (2 * rate)) ** 2 + twins
+        change *= 1 + quantile * self._skewness(rate) / (3 * self.n_identities**0.5)
+        matches = (self.n_identities - 1) * rate  # of an identity; two are needed to tell a kind
+        share = 1 - exp(-matches) * (1 + matches)
+        twins = share * max(0.0, self.dependence.resemblance - rate) / self.n_identities
+        return rate * (1 + change / (2 * rate)) ** 2 + twins * (1 + change / rate) ** 2
+
+    def _skewness(self, rate: float) -> float:
+        """Return that of the errors of an identity, if they are Poisson's with a gamma mean."""
+        mean = 2 * self.n_pairs * rate / self.n_identities
+        extra = mean * self._spread(rate) ** 2
+        return float((1 + 3 * extra + 2 * extra**2) / (mean * (1 + extra) ** 3) ** 0.5)
 
     def find_power(self, true_rate: float) -> float:
         """Return the chance that the promise allows a threshold with this true rate."""

@@ -8,6 +8,7 @@ from .._verification.operating import OperatingPoint
 from .._verification.rates import ErrorRate
 from .._verification.reliability import Reliability
 from .._verification.targets import Calibration
+from ._extrapolation import Extrapolation, extrapolate
 from ._plan import Plan, plan
 from ._report import Report, error_rates, report
 from ._splitting import PairKFold, PairShuffleSplit, train_test_split_pairs
@@ -15,6 +16,7 @@ from ._splitting import PairKFold, PairShuffleSplit, train_test_split_pairs
 __all__ = [
     "Calibration",
     "ErrorRate",
+    "Extrapolation",
     "OperatingPoint",
     "PairKFold",
     "PairShuffleSplit",
@@ -22,6 +24,7 @@ __all__ = [
     "Reliability",
     "Report",
     "error_rates",
+    "extrapolate",
     "plan",
     "report",
     "train_test_split_pairs",

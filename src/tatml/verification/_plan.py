@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from math import log
 from typing import Any, Literal
 
@@ -22,7 +24,7 @@ from ._report import Report
 
 RateStrategy = Literal["false_match_rate", "false_non_match_rate"]
 # Assumed without a pilot: most of the simulated worlds of the benchmarks have less.
-REPEAT = 0.5
+REPEAT, RESEMBLANCE = 0.5, 0.5
 LEAST_PILOT = 40  # pairs: twice the errors that a design effect is judged from
 
 
@@ -49,10 +51,14 @@ class Plan:
     expected_share, power : float
         The threshold has a true rate of at least `expected_share` × `max_rate` with the chance
         `power`: the promise is not only given, but useful.
+    wanted_power : float
+        The power that was asked for.
     units_needed : int
         With fewer identities, `calibrate_threshold` warns that a kind of them may be missing.
     spread, repeat, resemblance : float
         What was assumed, or found in the pilot.
+    design : callable
+        The design for a rate and a number of identities, for `rate_for`.
 
     Examples
     --------
@@ -74,10 +80,20 @@ class Plan:
     max_errors: int | None
     expected_share: float
     power: float
+    wanted_power: float
     units_needed: int
     spread: float
     repeat: float
     resemblance: float
+    design: Callable[[float, int], Design] = field(repr=False, compare=False)
+
+    def rate_for(self, n_identities: int) -> float | None:
+        """Return the least rate that other numbers of identities can promise with this power.
+
+        None if they cannot promise any rate.
+        """
+        n = check_count("n_identities", n_identities, least=3)
+        return find_rate(lambda rate: self.design(rate, n), self.expected_share, self.wanted_power)
 
     def __str__(self) -> str:
         words = Target(self.strategy).words
@@ -151,7 +167,7 @@ def plan(
         non-matches, of two pairs of the same identity. Default: that of the pilot, or else 0.5.
     resemblance : float, optional
         How often two identities match that both match a third one. Default: that of the pilot, or
-        else 2 √`max_rate`.
+        else 0.5.
 
     Returns
     -------
@@ -186,37 +202,52 @@ def plan(
         "resemblance": None if resemblance is None else check_share("resemblance", resemblance),
     }
 
-    def make(rate: float, n: int = n_identities or 3) -> Design:
-        known = _assume(rate, ranked, given, matches=matches)
-        return Design(n, n_samples, Target(strategy, rate, confidence=level), known)
-
+    make = partial(
+        _make_design,
+        target=Target(strategy, confidence=level),
+        n_samples=n_samples,
+        ranked=ranked,
+        given=given,
+    )
     if max_rate is None:
-        rate = _found("n_identities", n_identities, "can promise a rate", find_rate(make, share, chance))
-    design = make(rate)
-    if n_identities is None:
+        assert n_identities is not None
+        found = find_rate(lambda rate: make(rate, n_identities), share, chance)
+        rate = _found("n_identities", n_identities, "can promise a rate", found)
+    elif n_identities is None:
         words = f"is reached by {LARGEST_COUNT:g} identities"
-        n = _found("max_rate", max_rate, words, find_identities(design, share, chance))
-        design = make(rate, n)
-    return _summarise(design, share)
-
-
-def _summarise(design: Design, share: float) -> Plan:
-    target = design.target
+        found = find_identities(make(rate, 3), share, chance)
+        n_identities = _found("max_rate", max_rate, words, found)
+    design = make(rate, n_identities)
     allowed = design.allowed_rate()
     return Plan(
-        strategy=target.strategy,
-        max_rate=target.rate,
-        confidence=target.confidence,
+        strategy=strategy,
+        max_rate=rate,
+        confidence=level,
         n_identities=design.n_identities,
-        samples_per_identity=design.n_samples,
+        samples_per_identity=n_samples,
         n_pairs=design.n_pairs,
         n_effective=design.n_effective(),
         max_errors=None if allowed < 0 else int(allowed * design.n_pairs),
         expected_share=share,
-        power=design.find_power(share * target.rate),
-        units_needed=units_needed(target),
+        power=design.find_power(share * rate),
+        wanted_power=chance,
+        units_needed=units_needed(design.target),
         **vars(design.dependence),
+        design=make,
     )
+
+
+def _make_design(
+    rate: float,
+    n_identities: int,
+    *,
+    target: Target,
+    n_samples: int,
+    ranked: RankedPairs | None,
+    given: dict[str, float | None],
+) -> Design:
+    known = _assume(rate, ranked, given, matches=target.is_about_matches)
+    return Design(n_identities, n_samples, replace(target, rate=rate), known)
 
 
 def _found(name: str, value: Any, words: str, found: Any) -> Any:
@@ -246,7 +277,7 @@ def _assume(
     """Return what is given, what the pilot tells, and what is assumed without either."""
     known = Dependence(0.0, REPEAT, 0.0)
     if matches:
-        known = Dependence(-log(rate) / 3, REPEAT, min(1.0, 2 * rate**0.5))
+        known = Dependence(-log(rate) / 3, REPEAT, RESEMBLANCE)
     if ranked is not None:
         known = Dependence.of_pilot(ranked, rate, matches=matches)
     return replace(known, **{name: x for name, x in given.items() if x is not None})

@@ -116,7 +116,7 @@ class Report:
     log_loss: float | None
     cllr: float | None
     least_cllr: float
-    reliability: Reliability | None
+    reliability: Reliability | None = field(compare=False)
     same_rate: float
     costs: tuple[float, float]
     limits: Mapping[str, tuple[float, float]]
