@@ -11,7 +11,8 @@ from tatml.plotting import PlanDisplay
 from tatml.verification import plan
 
 
-def main():
+def main() -> None:
+    """Draw the plan of a false match rate of 0.01."""
     figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
     PlanDisplay.from_plan(plan(0.01), ax=ax)
     figure.savefig(sys.argv[1], dpi=110, metadata={"Software": None})

@@ -75,9 +75,9 @@ def test_scores_of_any_sign_are_negative_distances():
 
 def test_bad_input_is_refused():
     found = extrapolate(measured(powers(6)))
-    with pytest.raises(TypeError, match="report: expected a Report of tatml.verification, got"):
+    with pytest.raises(TypeError, match=r"report: expected a Report of tatml\.verification, got"):
         extrapolate([0.1, 0.2])
-    with pytest.raises(ValueError, match="report: expected at least 50 pairs in the nearest 0.1"):
+    with pytest.raises(ValueError, match=r"report: expected at least 50 pairs in the nearest 0\.1"):
         extrapolate(measured(powers(6, 100)))
     with pytest.raises(ValueError, match="report: expected finite distances that differ"):
         extrapolate(measured(np.ones(1000)))
@@ -85,5 +85,5 @@ def test_bad_input_is_refused():
         extrapolate(measured(powers(6)), tail_share=1.0)
     with pytest.raises(ValueError, match="threshold: expected at most edge="):
         found.rate_at(0.99)
-    with pytest.raises(ValueError, match="rate: expected at most tail_share=0.1, got 0.2"):
+    with pytest.raises(ValueError, match=r"rate: expected at most tail_share=0\.1, got 0\.2"):
         found.threshold_at(0.2)

@@ -60,7 +60,8 @@ def held_out_losses(
     curve is fitted to a pair with a unit that is held out. Otherwise folds divide the pairs. Folds
     that leave one kind of pairs only are left out; without any other, all losses are 0.
     """
-    tested, ratios = [], {method: [] for method in FITS}
+    tested: list[NDArray[np.intp]] = []
+    ratios: dict[CurveMethod, list[Doubles]] = {method: [] for method in FITS}
     for fit_on, test_on in _divide(len(distances), units):
         if not all(_has_both_kinds(similar, weights, rows) for rows in (fit_on, test_on)):
             continue

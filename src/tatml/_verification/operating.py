@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from .curves import find_least_log_loss, ratio_at
 from .dependence import Units
 from .limits import JointLimits
 from .rates import ErrorRate, RankedPairs
-from .reliability import Reliability, measure_reliability
+from .reliability import measure_reliability
 from .targets import Target, check_target
 
 USUAL_SAME_RATE = 0.01  # of the detection cost, if neither caller nor estimator says another one
@@ -239,19 +240,24 @@ class JudgedPairs:
         loss = np.logaddexp(0, np.where(self.similar, -odds, odds)) @ weights
         return float(brier), float(loss)
 
-    def measure_cllr(self, curve: Doubles) -> float:
-        """Return the cost of log-likelihood ratios, in bits: the log loss at equal odds."""
-        even = replace(self, costs=Costs(0.5))
-        return even.score_probabilities(curve)[1] / log(2)
+    def measure_probabilities(self, curve: Doubles | None) -> dict[str, Any]:
+        """Return the fields of a report that need log-likelihood ratios; None without them."""
+        if curve is None:
+            return dict.fromkeys(("brier", "log_loss", "cllr", "reliability"))
+        rate = self.costs.same_rate
+        brier, loss = self.score_probabilities(curve)
+        even = replace(self, costs=Costs(0.5)).score_probabilities(curve)[1]
+        probability = expit(ratio_at(curve, self.distances) + logit(rate))
+        reliability = measure_reliability(
+            probability, self.similar, rate, confidence=self.confidence, units=self.units
+        )
+        return {
+            "brier": brier,
+            "log_loss": loss,
+            "cllr": even / log(2),
+            "reliability": reliability,
+        }
 
     def measure_least_cllr(self) -> float:
         """Return the least cost of log-likelihood ratios that decrease with the distance."""
         return find_least_log_loss(self.distances, self.similar) / log(2)
-
-    def measure_reliability(self, curve: Doubles) -> Reliability:
-        """Return predicted and observed shares of same pairs, for the assumed share."""
-        rate = self.costs.same_rate
-        probability = expit(ratio_at(curve, self.distances) + logit(rate))
-        return measure_reliability(
-            probability, self.similar, rate, confidence=self.confidence, units=self.units
-        )

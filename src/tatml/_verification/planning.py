@@ -25,7 +25,7 @@ from .reweighting import Reweighting, correct_for_two
 from .targets import Target
 
 LARGEST_COUNT = 10**7  # of identities that a search looks at
-SMALLEST_RATE, LARGEST_RATE, N_RATES = 1e-6, 0.5, 4000  # a search looks at
+SMALLEST_RATE, LARGEST_RATE, N_RATES = 1e-9, 0.5, 8000  # a search looks at
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,6 @@ def find_rate(make: Callable[[float], Design], share: float, power: float) -> fl
         enough = units_needed(design.target) <= design.n_identities
         return enough and design.find_power(share * design.target.rate) >= power
 
-    grid = np.linspace(*np.log([SMALLEST_RATE, LARGEST_RATE]), N_RATES)
+    grid = np.linspace(log(SMALLEST_RATE), log(LARGEST_RATE), N_RATES)
     found = bisect_left(grid, True, key=suffices)
     return float(np.exp(grid[found])) if found < len(grid) else None

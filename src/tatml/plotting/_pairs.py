@@ -183,7 +183,8 @@ class ReliabilityDisplay:
         found = measure_reliability(
             self.probability, self.similar, self.same_rate, self.n_bins, self.confidence_level
         )
-        vars(self).update(vars(found))
+        self.predicted, self.observed, self.counts = found.predicted, found.observed, found.counts
+        self.low, self.high = found.low, found.high
 
     @classmethod
     def from_estimator(

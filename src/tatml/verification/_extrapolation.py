@@ -112,7 +112,13 @@ def extrapolate(report: Report, *, tail_share: float = 0.1) -> Extrapolation:
 
     Examples
     --------
-    `Extrapolation` has one.
+    >>> import numpy as np
+    >>> from tatml import PairThreshold
+    >>> from tatml.verification import extrapolate, report
+    >>> distances, y = np.linspace(0, 2, 2000), np.tile([1, -1], 1000)
+    >>> found = extrapolate(report(PairThreshold("precomputed"), distances, y))
+    >>> round(found.rate_at(0.02), 3)
+    0.01
     """
     if type(report) is not Report:
         raise TypeError(f"report: expected a Report of tatml.verification, got {shown(report)}")

@@ -93,7 +93,8 @@ class Plan:
         None if they cannot promise any rate.
         """
         n = check_count("n_identities", n_identities, least=3)
-        return find_rate(lambda rate: self.design(rate, n), self.expected_share, self.wanted_power)
+        make = partial(_design_at, self.design, n)
+        return find_rate(make, self.expected_share, self.wanted_power)
 
     def __str__(self) -> str:
         words = Target(self.strategy).words
@@ -186,52 +187,66 @@ def plan(
     if max_rate is None and n_identities is None:
         raise ValueError("max_rate: expected a rate, or n_identities, got None for both")
     matches = strategy == "false_match_rate"
-    rate = 0.1 if max_rate is None else check_between("max_rate", max_rate)
+    rate = None if max_rate is None else check_between("max_rate", max_rate)
     level = check_between("confidence", confidence)
-    if n_identities is not None:
-        n_identities = check_count("n_identities", n_identities, least=3)
+    n = None if n_identities is None else check_count("n_identities", n_identities, least=3)
     least = 1 if matches else 2
     n_samples = least if samples_per_identity is None else samples_per_identity
     n_samples = check_count("samples_per_identity", n_samples, least=least)
     share = check_between("expected_share", expected_share)
     chance = check_between("power", power)
-    ranked = None if pilot is None else _pairs_of_pilot(pilot, matches)
-    given = {
-        "spread": None if spread is None else check_not_negative("spread", spread),
-        "repeat": None if repeat is None else check_share("repeat", repeat),
-        "resemblance": None if resemblance is None else check_share("resemblance", resemblance),
-    }
-
     make = partial(
         _make_design,
         target=Target(strategy, confidence=level),
         n_samples=n_samples,
-        ranked=ranked,
-        given=given,
+        ranked=None if pilot is None else _pairs_of_pilot(pilot, matches),
+        given=_check_given(spread=spread, repeat=repeat, resemblance=resemblance),
     )
-    if max_rate is None:
-        assert n_identities is not None
-        found = find_rate(lambda rate: make(rate, n_identities), share, chance)
-        rate = _found("n_identities", n_identities, "can promise a rate", found)
-    elif n_identities is None:
-        words = f"is reached by {LARGEST_COUNT:g} identities"
-        found = find_identities(make(rate, 3), share, chance)
-        n_identities = _found("max_rate", max_rate, words, found)
-    design = make(rate, n_identities)
-    allowed = design.allowed_rate()
+    if rate is None:
+        assert n is not None
+        rate = find_rate(partial(_design_at, make, n), share, chance)
+        if rate is None:
+            raise ValueError(
+                "n_identities: expected so many that they can promise a rate with this power, "
+                f"got {n}"
+            )
+    if n is None:
+        n = find_identities(make(rate, 3), share, chance)
+        if n is None:
+            raise ValueError(
+                f"max_rate: expected one that {LARGEST_COUNT:g} identities can promise with this "
+                f"power, got {shown(max_rate)}"
+            )
+    return _describe(make(rate, n), share, chance, make)
+
+
+def _design_at(make: Callable[[float, int], Design], n_identities: int, rate: float) -> Design:
+    return make(rate, n_identities)
+
+
+def _check_given(**given: float | None) -> dict[str, float]:
+    """Return the numbers that are given, checked."""
+    checks = {"spread": check_not_negative, "repeat": check_share, "resemblance": check_share}
+    return {name: checks[name](name, x) for name, x in given.items() if x is not None}
+
+
+def _describe(
+    design: Design, share: float, chance: float, make: Callable[[float, int], Design]
+) -> Plan:
+    target, allowed = design.target, design.allowed_rate()
     return Plan(
-        strategy=strategy,
-        max_rate=rate,
-        confidence=level,
+        strategy="false_match_rate" if target.is_about_matches else "false_non_match_rate",
+        max_rate=target.rate,
+        confidence=target.confidence,
         n_identities=design.n_identities,
-        samples_per_identity=n_samples,
+        samples_per_identity=design.n_samples,
         n_pairs=design.n_pairs,
         n_effective=design.n_effective(),
         max_errors=None if allowed < 0 else int(allowed * design.n_pairs),
         expected_share=share,
-        power=design.find_power(share * rate),
+        power=design.find_power(share * target.rate),
         wanted_power=chance,
-        units_needed=units_needed(design.target),
+        units_needed=units_needed(target),
         **vars(design.dependence),
         design=make,
     )
@@ -244,16 +259,10 @@ def _make_design(
     target: Target,
     n_samples: int,
     ranked: RankedPairs | None,
-    given: dict[str, float | None],
+    given: dict[str, float],
 ) -> Design:
     known = _assume(rate, ranked, given, matches=target.is_about_matches)
     return Design(n_identities, n_samples, replace(target, rate=rate), known)
-
-
-def _found(name: str, value: Any, words: str, found: Any) -> Any:
-    if found is None:
-        raise ValueError(f"{name}: expected one that {words} with this power, got {shown(value)}")
-    return found
 
 
 def _pairs_of_pilot(pilot: Any, matches: bool) -> RankedPairs:
@@ -272,7 +281,7 @@ def _pairs_of_pilot(pilot: Any, matches: bool) -> RankedPairs:
 
 
 def _assume(
-    rate: float, ranked: RankedPairs | None, given: dict[str, float | None], *, matches: bool
+    rate: float, ranked: RankedPairs | None, given: dict[str, float], *, matches: bool
 ) -> Dependence:
     """Return what is given, what the pilot tells, and what is assumed without either."""
     known = Dependence(0.0, REPEAT, 0.0)
@@ -280,4 +289,4 @@ def _assume(
         known = Dependence(-log(rate) / 3, REPEAT, RESEMBLANCE)
     if ranked is not None:
         known = Dependence.of_pilot(ranked, rate, matches=matches)
-    return replace(known, **{name: x for name, x in given.items() if x is not None})
+    return replace(known, **given)

@@ -287,17 +287,14 @@ def _judge(
 def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit: str) -> Report:
     """Return the report of measured distances."""
     similar, costs = judged.similar, judged.costs
-    points, balanced, brier, loss, cllr, bins = [], None, None, None, None, None
+    points, balanced = [], None
     if hasattr(estimator, "threshold_"):
         points.append(judged.measure("estimator", estimator.threshold_))
         balanced = judged.measure_balanced_accuracy(estimator.threshold_)
     curve = likelihood_of(estimator)
-    if curve is not None:
-        brier, loss = judged.score_probabilities(curve)
-        cllr, bins = judged.measure_cllr(curve), judged.measure_reliability(curve)
-        if not says_nothing(curve):
-            threshold = distance_at(curve, costs.least_ratio, judged.distances)
-            points.append(judged.measure("probability", threshold))
+    if curve is not None and not says_nothing(curve):
+        threshold = distance_at(curve, costs.least_ratio, judged.distances)
+        points.append(judged.measure("probability", threshold))
     chosen = judged.measure_balanced()
     limits = judged.limit_curve() | {
         word: point.cost_limits
@@ -317,11 +314,8 @@ def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit:
         equal_error_rate=equal_error_rate(judged.distances, similar),
         balanced_accuracy=balanced,
         least_cost=chosen[-1].cost,
-        brier=brier,
-        log_loss=loss,
-        cllr=cllr,
+        **judged.measure_probabilities(curve),
         least_cllr=judged.measure_least_cllr(),
-        reliability=bins,
         same_rate=costs.same_rate,
         costs=(costs.false_match, costs.false_non_match),
         limits=limits,
