@@ -117,8 +117,8 @@ def extrapolate(report: Report, *, tail_share: float = 0.1) -> Extrapolation:
     >>> from tatml.verification import extrapolate, report
     >>> distances, y = np.linspace(0, 2, 2000), np.tile([1, -1], 1000)
     >>> found = extrapolate(report(PairThreshold("precomputed"), distances, y))
-    >>> round(found.rate_at(0.02), 3)
-    0.01
+    >>> 0.04 < found.rate_at(0.1) < 0.06  # half of the nearest tenth
+    True
     """
     if type(report) is not Report:
         raise TypeError(f"report: expected a Report of tatml.verification, got {shown(report)}")
