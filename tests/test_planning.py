@@ -13,6 +13,7 @@ from tatml._verification.calibration import find_allowed, units_needed
 from tatml._verification.planning import Dependence, Design
 from tatml._verification.rates import RankedPairs, most_errors
 from tatml._verification.targets import Target
+from tatml.plotting import PlanDisplay
 from tatml.verification import plan, report
 
 MATCH, NON_MATCH = "false_match_rate", "false_non_match_rate"
@@ -202,6 +203,19 @@ def test_promises_are_given_and_kept_with_the_planned_numbers():
     assert useful >= 0.7  # 0.9 is expected
     assert 0.5 < mean < 0.9
     assert 60 < n_identities < 120
+
+
+def test_the_display_has_the_rates_of_other_numbers():
+    pytest.importorskip("matplotlib").use("agg")
+    found = plan(0.01)
+    display = PlanDisplay.from_plan(found, n_points=5)
+    for n_identities, rate in zip(display.n_identities[1:], display.rates[1:], strict=True):
+        assert plan(n_identities=int(n_identities)).max_rate == rate
+    (line, mark) = display.ax_.get_lines()
+    assert_allclose(line.get_ydata(), display.rates)
+    assert (mark.get_xdata()[0], mark.get_ydata()[0]) == (found.n_identities, 0.01)
+    with pytest.raises(TypeError, match="plan: expected a Plan of tatml"):
+        PlanDisplay.from_plan(0.01)
 
 
 # What is refused

@@ -57,7 +57,19 @@ class PlanDisplay:
         """Plot the plan and its neighbours.
 
         What the plan assumes, or its pilot, tells the rates of other numbers of identities.
-        `options` are those of `plot`.
+
+        Parameters
+        ----------
+        plan : Plan
+            The plan.
+        n_points : int, default=25
+            Number of points of the curve.
+        **options
+            Those of `plot`.
+
+        Returns
+        -------
+        PlanDisplay
         """
         if type(plan) is not Plan:
             raise TypeError(f"plan: expected a Plan of tatml.verification, got {shown(plan)}")
