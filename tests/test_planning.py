@@ -7,6 +7,7 @@ import pytest
 from benchmark_helpers import import_benchmark
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from tatml import PairThreshold
 from tatml._verification.calibration import find_allowed, units_needed
