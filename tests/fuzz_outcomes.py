@@ -229,7 +229,7 @@ def _changes(case: Case, before: dict[str, Any], refused: bool) -> list[str]:
     if not refused and case.target.endswith(("set_threshold", "calibrate_threshold")):
         may_change = {"threshold_", "calibration_"}
     if not refused and case.target.endswith(("set_same_rate", "calibrate_probability")):
-        may_change = {"likelihood_ratio_", "same_rate_"}
+        may_change = {"likelihood_ratio_", "likelihood_table_", "same_rate_"}
     state = dict(vars(estimator))
     for name in sorted((state.keys() | before["vars"].keys()) - may_change):
         old, new = before["vars"].get(name, before), state.get(name, before)
@@ -297,8 +297,12 @@ def _wrong_threshold(estimator: Any) -> list[str]:
 
 
 def _wrong_calibration(estimator: Any) -> list[str]:
+    rate, table = estimator.same_rate_, getattr(estimator, "likelihood_table_", None)
+    if table is not None:
+        steps = np.diff(table)
+        good = np.isfinite(table).all() and (steps[0] > 0).all() and (steps[1] <= 0).all()
+        return [] if good and 0 < rate < 1 else [f"calibrated to {table} at the rate {rate}"]
     a, b = estimator.likelihood_ratio_
-    rate = estimator.same_rate_
     good = np.isfinite(a) and np.isfinite(b) and b >= 0 and 0 < rate < 1
     return [] if good else [f"calibrated to {a} - {b} d at the rate {rate}"]
 

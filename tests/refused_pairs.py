@@ -396,7 +396,9 @@ CALIBRATED = {
     )
     + of("same_rate", PROBABILITY, Value, "expected a number between 0 and 1, got ", nan, inf)
     + of("same_rate", PROBABILITY, Type, "expected a number, got ", "half", [0.5], 1j, True)
-    + of("same_rate", "*.set_same_rate", Type, "expected a number, got None", None),
+    + of("same_rate", "*.set_same_rate", Type, "expected a number, got None", None)
+    + of("method", "*.calibrate_probability", Value, "expected one of 'logistic', .*", "platt")
+    + of("groups", "*.calibrate_probability", Value, "expected None with method=", INDEX),
     "promised rates": of(
         "max_rate",
         THRESHOLD,

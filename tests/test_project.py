@@ -54,12 +54,12 @@ PUBLIC = {
     "tatml.plotting": """
         BlockShareDisplay ConvergenceDisplay DetDisplay EmbeddingDisplay ErrorRateDisplay
         FeatureShareDisplay MetricDisplay PairDistanceDisplay PermutationImportanceDisplay
-        ReliabilityDisplay
+        PlanDisplay ReliabilityDisplay
     """,
     "tatml.solvers": "Dykstra Iterate Newton Result Solver Status",
     "tatml.verification": """
-        Calibration ErrorRate OperatingPoint PairKFold PairShuffleSplit Report error_rates report
-        train_test_split_pairs
+        Calibration ErrorRate Extrapolation OperatingPoint PairKFold PairShuffleSplit Plan
+        Reliability Report error_rates extrapolate plan report train_test_split_pairs
     """,
 }
 PUBLIC_OBJECTS = [
@@ -439,5 +439,5 @@ def test_dataclasses_that_hold_arrays_are_compared_by_identity():
             "Candidate",
         ),
         *("BlockShareDisplay", "ConvergenceDisplay", "EmbeddingDisplay", "MetricDisplay"),
-        *("PairDistanceDisplay", "ReliabilityDisplay"),
+        *("PairDistanceDisplay", "PlanDisplay", "ReliabilityDisplay"),
     }

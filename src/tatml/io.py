@@ -63,7 +63,7 @@ KERNEL_SCORE_FORMAT = "tatml kernel score 1"
 THRESHOLD_FORMAT = "tatml threshold 1"  # of PairThreshold
 # Written if the estimator has them.
 MATRICES = ("components_", "factors_", "sum_factors_", "midpoint_", "cell_bounds_", CENTER)
-SCALARS = ("threshold_", "same_rate_", "likelihood_ratio_")
+SCALARS = ("threshold_", "same_rate_", "likelihood_ratio_", "likelihood_table_")
 
 # The default limit of the unpacked size of a model: three matrices of 9,000 × 9,000 numbers.
 MAX_BYTES = 2 * 2**30

@@ -36,6 +36,7 @@ from .._validation import (
     check_share,
     check_two,
 )
+from .._verification.curves import check_table
 from .._verification.probabilities import check_likelihood_ratio
 from .._verification.targets import CALIBRATION_METHODS, CALIBRATION_STRATEGIES, Calibration
 from ..features._kernel_map import BlockMap, KernelMap
@@ -59,7 +60,8 @@ REQUIRED = {
     "solver": SOLVED,
     "param_grid": (*METRIC, *SOLVED, *FOUND),
 }
-CALIBRATED = ("likelihood_ratio_", "same_rate_")  # both or none
+# One of the two forms of a calibration with `same_rate_`, or none.
+LIKELIHOODS = ("likelihood_ratio_", "likelihood_table_")
 
 
 def check_fitted_state(estimator: BaseEstimator) -> None:
@@ -93,6 +95,8 @@ def check_fitted_state(estimator: BaseEstimator) -> None:
     output = state.get("_sklearn_output_config", {})
     if type(output) is not dict or not set(output) | set(output.values()) <= OUTPUT_WORDS:
         raise ValueError(f"set_output: expected the name of a container, got {shown(output)}")
+    if all(name in state for name in LIKELIHOODS):
+        raise ValueError("likelihood_table_: expected no likelihood_ratio_ beside it, got both")
     if "block_shapes_" in state:
         _check_shapes(estimator)
     if "cv_results_" in state:
@@ -111,7 +115,10 @@ def _required(estimator: Any, parameters: Sequence[str]) -> set[str]:
         names -= {"threshold_", "b0_"}
     if state.get("metric") == "precomputed" and "any_sign_" not in state:  # it needs no fit
         names -= {"classes_", "b0_"}
-    return names | set(CALIBRATED if state.keys() & set(CALIBRATED) else ())
+    known = [name for name in LIKELIHOODS if name in state]
+    if known or "same_rate_" in state:
+        names |= {"same_rate_", *(known or LIKELIHOODS[:1])}
+    return names
 
 
 # Kinds of checks
@@ -404,6 +411,7 @@ ATTRIBUTES: dict[str, Check] = {
     ),
     "kernel_map_": or_none(_check_kernel_map),
     "likelihood_ratio_": all_of(VECTOR, check_likelihood_ratio),
+    "likelihood_table_": all_of(MATRIX, check_table),
     "midpoint_": partial(check_list, MATRIX),
     "n_features_in_": check_count,
     "n_iter_": check_count,

@@ -455,7 +455,7 @@ class MetricEstimator(PairJudge, ClassNamePrefixFeaturesOutMixin, TransformerMix
             "likelihood_ratio_": ratio,
             "same_rate_": None if ratio is None else 0.5,
         }
-        self._forget("kernel_map_", *found)
+        self._forget("kernel_map_", "likelihood_table_", *found)
         self.__dict__ |= {name: value for name, value in found.items() if value is not None}
         if result is not None:
             self.kernel_map_ = metric.kernel_map

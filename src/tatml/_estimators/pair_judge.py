@@ -21,14 +21,21 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.blocks import Blocks
 from .._data.pairs import Pairs, as_sample_weight
 from .._messages import shown
-from .._validation import check_between, check_finite, check_not_negative
+from .._validation import check_between, check_choice, check_finite, check_not_negative
 from .._verification.calibration import (
     calibrate,
     check_both_count,
     check_within_reach,
     find_few_units,
 )
-from .._verification.probabilities import fit_log_likelihood_ratio
+from .._verification.curves import (
+    CURVE_METHODS,
+    CurveMethod,
+    fit_curve,
+    is_line,
+    ratio_at,
+    says_nothing,
+)
 from .._verification.targets import (
     Calibration,
     CalibrationStrategy,
@@ -40,7 +47,7 @@ from .._warnings import warn_user
 from .inputs import count_rows, pair_labels, pair_units
 
 # What was calibrated for the metric of an earlier fit: the threshold, and the probabilities.
-CALIBRATED = ("calibration_", "likelihood_ratio_", "same_rate_")
+CALIBRATED = ("calibration_", "likelihood_ratio_", "likelihood_table_", "same_rate_")
 # The names of the blocks, and of the rows of each block, if fit saw Blocks that have some.
 NAMES = ("block_names_in_", "row_names_in_")
 CLASSES = np.array([-1, 1])
@@ -57,7 +64,10 @@ class PairJudge(ABC):
     likelihood_ratio_ : array([a, b])
         The log-likelihood ratio of a pair at distance d, or with minus the score d, is a − b d,
         with b ≥ 0. It does not depend on how many pairs are the same; the probability adds the
-        prior odds of `same_rate_`.
+        prior odds of `same_rate_`. Not set for a calibration that is no straight line.
+    likelihood_table_ : array of shape (2, n_knots)
+        The same for an isotonic or Gaussian calibration: increasing distances, and log-likelihood
+        ratios, which do not increase; linear between two knots, constant beyond the ends.
     same_rate_ : float
         The assumed share of pairs that are the same.
     """
@@ -275,15 +285,16 @@ class PairJudge(ABC):
         pairs: ArrayLike,
         y: ArrayLike,
         *,
+        method: CurveMethod = "logistic",
+        groups: ArrayLike | None = None,
         same_rate: float | None = None,
         sample_weight: ArrayLike | None = None,
         X: Blocks | ArrayLike | None = None,
     ) -> Self:
         """Learn how the probability that a pair is the same depends on its distance or score.
 
-        This is the sigmoid calibration of scikit-learn: a logistic regression on the distances
-        (with a midpoint on the scores), with Platt's targets. Both kinds of pairs have the same
-        total weight in it, so the log-likelihood ratio does not depend on how many are the same.
+        Both kinds of pairs have the same total weight, so the log-likelihood ratio does not depend
+        on how many are the same. A larger distance is never more probable.
 
         Parameters
         ----------
@@ -292,6 +303,20 @@ class PairJudge(ABC):
             be too extreme.
         y : array-like of shape (n_pairs,)
             +1 for the same, −1 for different; both must occur.
+        method : {"logistic", "isotonic", "gaussian", "auto"}, default="logistic"
+            How the log-likelihood ratio depends on the distance, or on minus the score:
+
+            - "logistic": a straight line, by the sigmoid calibration of scikit-learn, a logistic
+              regression with Platt's targets;
+            - "isotonic": any decreasing steps, by scikit-learn's isotonic regression (pool adjacent
+              violators) with Platt's targets, which keep all probabilities away from 0 and 1;
+            - "gaussian": that of two normal laws of the distances. Their variances differ, so it is
+              a parabola; beyond its turning point, and beyond the given distances, it is kept
+              constant;
+            - "auto": the one of these that has the least log loss on held-out pairs, in five folds.
+        groups : array-like of shape (n_samples,) or (n_pairs, 2), optional
+            For "auto": the identities, which the folds then divide. One label per sample for index
+            pairs, or one per member of each pair. Without it the folds divide the pairs.
         same_rate : float, optional
             The share of pairs that are the same where the estimator is used, between 0 and 1;
             `set_same_rate` changes it afterwards. Default: the share among the given pairs.
@@ -305,6 +330,15 @@ class PairJudge(ABC):
         check_is_fitted(self)
         if same_rate is not None:
             same_rate = check_between("same_rate", same_rate)  # before the scores
+        check_choice("method", method, CURVE_METHODS)
+        units = None
+        if groups is not None:
+            if method != "auto":
+                raise ValueError(
+                    f"groups: expected None with method={method!r}, got {shown(groups)}; they "
+                    "divide the pairs for method='auto'"
+                )
+            units = pair_units(self, pairs, X, groups)[0]
         if count_rows(pairs) == count_rows(y) > 0:
             pair_labels(y, count_rows(pairs))
         distances = self._dissimilarity(pairs, X)
@@ -313,15 +347,17 @@ class PairJudge(ABC):
         if sample_weight is not None:
             weights = as_sample_weight(sample_weight, len(distances))
             check_both_count(similar, weights)
-        calibration = fit_log_likelihood_ratio(distances, similar, weights)
-        if calibration[1] == 0:
+        curve = fit_curve(distances, similar, weights, method, units)
+        if says_nothing(curve):
             warn_user(
                 "pairs: expected similar pairs to have higher scores than dissimilar pairs, got "
                 "the opposite: the log-likelihood ratio of all pairs is set to 0"
             )
         if same_rate is None:
             same_rate = float(weights[similar].sum() / weights.sum())
-        self.likelihood_ratio_, self.same_rate_ = calibration, same_rate
+        self._forget("likelihood_ratio_", "likelihood_table_")
+        setattr(self, "likelihood_ratio_" if is_line(curve) else "likelihood_table_", curve)
+        self.same_rate_ = same_rate
         return self
 
     def set_same_rate(self, same_rate: float) -> Self:
@@ -357,8 +393,7 @@ class PairJudge(ABC):
             on `same_rate_`.
         """
         check_calibrated(self)
-        intercept, slope = self.likelihood_ratio_
-        return intercept - slope * self._dissimilarity(pairs, X)
+        return ratio_at(likelihood_of(self), self._dissimilarity(pairs, X))
 
     def pair_probability(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         """Return the probability that each pair is the same.
@@ -379,10 +414,16 @@ class PairJudge(ABC):
         return self.pair_log_likelihood_ratio(pairs, X) + logit(self.same_rate_)
 
 
+def likelihood_of(estimator: Any) -> Any:
+    """Return the curve of the log-likelihood ratio of an estimator; None without a calibration."""
+    found = getattr(estimator, "likelihood_table_", None)
+    return getattr(estimator, "likelihood_ratio_", None) if found is None else found
+
+
 def check_calibrated(estimator: Any) -> bool:
     """Return True if the estimator has calibrated probabilities, and raise an error otherwise."""
     check_is_fitted(estimator)
-    if not hasattr(estimator, "likelihood_ratio_"):
+    if likelihood_of(estimator) is None:
         raise NotFittedError(
             f"{type(estimator).__name__} has no probabilities: call calibrate_probability with "
             "held-out pairs"

@@ -91,7 +91,7 @@ class PairThreshold(PairClassifierMixin, BaseEstimator):
     any_sign_ : bool
         Whether there are no distances: scores, or precomputed values of which some were negative in
         fit.
-    likelihood_ratio_, same_rate_
+    likelihood_ratio_, likelihood_table_, same_rate_
         See `TATMLPairs`.
     n_features_in_, block_shapes_
         See `TATML`. Not set for precomputed values and for "posteriors".

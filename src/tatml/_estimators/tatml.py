@@ -195,6 +195,9 @@ class TATML(LabelEstimator):
         A pair at distance d, or with the score −d, has the log-likelihood ratio a − b d. After
         `calibrate_probability`; with a midpoint and ``threshold="auto"`` already after `fit`, from
         held-out pairs, unless they are too few.
+    likelihood_table_ : array of shape (2, n_knots)
+        In place of `likelihood_ratio_` after `calibrate_probability` with another method than
+        "logistic": increasing distances, and the log-likelihood ratios there.
     same_rate_ : float
         The assumed share of pairs that are the same, for `pair_probability`: 0.5 after `fit`.
     result_ : Result

@@ -164,7 +164,7 @@ class TATMLTriplets(ComparisonLearner):
     threshold_ : float
         After `calibrate_threshold` or `set_threshold`: the distance below which pairs count as the
         same.
-    calibration_, likelihood_ratio_, same_rate_
+    calibration_, likelihood_ratio_, likelihood_table_, same_rate_
         See `TATMLPairs`.
 
     See Also
@@ -285,7 +285,7 @@ class TATMLQuadruplets(ComparisonLearner):
     threshold_ : float
         After `calibrate_threshold` or `set_threshold`: the distance below which pairs count as the
         same.
-    calibration_, likelihood_ratio_, same_rate_
+    calibration_, likelihood_ratio_, likelihood_table_, same_rate_
         See `TATMLPairs`.
 
     See Also

@@ -103,6 +103,9 @@ class TATMLPairs(PairClassifierMixin, MetricEstimator):
         After `calibrate_probability`: a pair at distance d, or with the score −d, has the
         log-likelihood ratio a − b d. With a midpoint and ``threshold="auto"`` already after `fit`,
         from held-out pairs, unless they are too few.
+    likelihood_table_ : array of shape (2, n_knots)
+        In place of `likelihood_ratio_` after `calibrate_probability` with another method than
+        "logistic": increasing distances, and the log-likelihood ratios there.
     same_rate_ : float
         The assumed share of pairs that are the same, for probabilities; 0.5 after `fit`.
     factors_, sum_factors_ : lists of M arrays of shape (n, n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,11 @@ from sklearn.metrics import brier_score_loss, roc_curve
 
 from .._array import Doubles
 from .calibration import calibrate, cut_between, find_best_threshold, find_vouched_share
+from .curves import find_least_log_loss, ratio_at
 from .dependence import Units
 from .limits import JointLimits
 from .rates import ErrorRate, RankedPairs
+from .reliability import measure_reliability
 from .targets import Target, check_target
 
 USUAL_SAME_RATE = 0.01  # of the detection cost, if neither caller nor estimator says another one
@@ -139,6 +142,10 @@ class JudgedPairs:
             ranked.append(RankedPairs(sign * self.distances[kind], units, resembles=sign < 0))
         return ranked[0], ranked[1]
 
+    def rank(self, *, matches: bool) -> RankedPairs:
+        """Return the pairs that can have false matches, or false non-matches."""
+        return self._ranked[0 if matches else 1]
+
     @cached_property
     def _joint(self) -> JointLimits:
         return JointLimits(self.distances, self.similar, self.units, self._ranked, self.confidence)
@@ -222,13 +229,35 @@ class JudgedPairs:
             thresholds.append(np.quantile(self.distances[kind], grid))
         return [self._measure_point("", float(t)) for t in np.unique(np.concatenate(thresholds))]
 
-    def score_probabilities(self, likelihood_ratio: Doubles) -> tuple[float, float]:
+    def score_probabilities(self, curve: Doubles) -> tuple[float, float]:
         """Return the Brier score and the log loss, with the assumed share of same pairs."""
         rate, n_similar = self.costs.same_rate, np.sum(self.similar)
-        odds = likelihood_ratio[0] - likelihood_ratio[1] * self.distances + logit(rate)
+        odds = ratio_at(curve, self.distances) + logit(rate)
         n_dissimilar = len(self.similar) - n_similar
         weights = np.where(self.similar, rate / n_similar, (1 - rate) / n_dissimilar)
         brier = brier_score_loss(self.similar, expit(odds), sample_weight=weights)
         # Not sklearn's log_loss of probabilities: they round to 0 and 1.
         loss = np.logaddexp(0, np.where(self.similar, -odds, odds)) @ weights
         return float(brier), float(loss)
+
+    def measure_probabilities(self, curve: Doubles | None) -> dict[str, Any]:
+        """Return the fields of a report that need log-likelihood ratios; None without them."""
+        if curve is None:
+            return dict.fromkeys(("brier", "log_loss", "cllr", "reliability"))
+        rate = self.costs.same_rate
+        brier, loss = self.score_probabilities(curve)
+        even = replace(self, costs=Costs(0.5)).score_probabilities(curve)[1]
+        probability = expit(ratio_at(curve, self.distances) + logit(rate))
+        reliability = measure_reliability(
+            probability, self.similar, rate, confidence=self.confidence, units=self.units
+        )
+        return {
+            "brier": brier,
+            "log_loss": loss,
+            "cllr": even / log(2),
+            "reliability": reliability,
+        }
+
+    def measure_least_cllr(self) -> float:
+        """Return the least cost of log-likelihood ratios that decrease with the distance."""
+        return find_least_log_loss(self.distances, self.similar) / log(2)

@@ -32,11 +32,7 @@ def fit_log_likelihood_ratio(
     >>> round(float(a / b), 6)  # both kinds are equally likely half-way
     2.5
     """
-    targets, shares = np.empty(len(similar)), np.empty(len(similar))
-    for kind in (similar, ~similar):
-        shares[kind] = weights[kind] / weights[kind].sum() / 2
-        targets[kind] = 1 / (0.25 / np.sum(shares[kind] ** 2) + 2)
-    targets[similar] = 1 - targets[similar]
+    targets, shares = soften_labels(similar, weights)
     counted = distances[shares > 0]
     if not np.ptp(counted):
         return np.zeros(2)
@@ -60,6 +56,16 @@ def fit_log_likelihood_ratio(
             f"{unit:g}"
         )
     return np.array([intercept, slope])
+
+
+def soften_labels(similar: NDArray[np.bool_], weights: Doubles) -> tuple[Doubles, Doubles]:
+    """Return Platt's target of each pair, and its share of the weight, half for each kind."""
+    targets, shares = np.empty(len(similar)), np.empty(len(similar))
+    for kind in (similar, ~similar):
+        shares[kind] = weights[kind] / weights[kind].sum() / 2
+        targets[kind] = 1 / (0.25 / np.sum(shares[kind] ** 2) + 2)
+    targets[similar] = 1 - targets[similar]
+    return targets, shares
 
 
 def check_likelihood_ratio(name: str, value: NDArray) -> None:

@@ -14,6 +14,7 @@ from ._metrics import (
     PermutationImportanceDisplay,
 )
 from ._pairs import DetDisplay, ErrorRateDisplay, PairDistanceDisplay, ReliabilityDisplay
+from ._plan import PlanDisplay
 
 __all__ = [
     "BlockShareDisplay",
@@ -25,5 +26,6 @@ __all__ = [
     "MetricDisplay",
     "PairDistanceDisplay",
     "PermutationImportanceDisplay",
+    "PlanDisplay",
     "ReliabilityDisplay",
 ]

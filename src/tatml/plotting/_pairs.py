@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit
 from scipy.stats import norm
 
 from .._array import Doubles, to_numpy
@@ -20,7 +19,8 @@ from .._estimators.pair_judge import check_calibrated
 from .._messages import shown
 from .._validation import check_between, check_count, check_margin
 from .._verification.operating import OperatingPoint
-from .._verification.rates import ErrorRate, exact_limits
+from .._verification.rates import ErrorRate
+from .._verification.reliability import measure_reliability
 from ..verification import Report, report
 from ._axes import DISSIMILAR, SIMILAR, THRESHOLD, one_axis, pyplot
 
@@ -180,24 +180,11 @@ class ReliabilityDisplay:
 
     def __post_init__(self) -> None:
         """Compute the bins: their pairs, mean probability, share and interval."""
-        share = np.mean(self.similar)
-        order = np.argsort(self.probability)
-        part = np.cumsum(np.where(self.similar, 0.5 / share, 0.5 / (1 - share))[order])
-        ends = np.searchsorted(part, part[-1] * np.arange(1, self.n_bins) / self.n_bins)
-        edges = np.unique(self.probability[order[ends]])
-        number = np.searchsorted(edges, self.probability)
-        number = np.unique(number, return_inverse=True)[1]  # bins without pairs are left out
-        total = np.bincount(number)
-        same = np.bincount(number, self.similar)
-        bins = zip(same, total, strict=True)
-        low, high = np.transpose([exact_limits(*each, self.confidence_level) for each in bins])
-        shift = logit(self.same_rate) - logit(share)  # of the log odds
-        weights = np.where(self.similar, np.exp(shift), 1.0)
-        means = np.bincount(number, weights * self.probability) / np.bincount(number, weights)
-        self.counts, self.predicted = total, means
-        self.observed, self.low, self.high = (
-            expit(logit(share) + shift) if shift else share for share in (same / total, low, high)
+        found = measure_reliability(
+            self.probability, self.similar, self.same_rate, self.n_bins, self.confidence_level
         )
+        self.predicted, self.observed, self.counts = found.predicted, found.observed, found.counts
+        self.low, self.high = found.low, found.high
 
     @classmethod
     def from_estimator(

@@ -6,18 +6,26 @@ dependence everywhere: pairs that share a group (an identity) are not independen
 
 from .._verification.operating import OperatingPoint
 from .._verification.rates import ErrorRate
+from .._verification.reliability import Reliability
 from .._verification.targets import Calibration
+from ._extrapolation import Extrapolation, extrapolate
+from ._plan import Plan, plan
 from ._report import Report, error_rates, report
 from ._splitting import PairKFold, PairShuffleSplit, train_test_split_pairs
 
 __all__ = [
     "Calibration",
     "ErrorRate",
+    "Extrapolation",
     "OperatingPoint",
     "PairKFold",
     "PairShuffleSplit",
+    "Plan",
+    "Reliability",
     "Report",
     "error_rates",
+    "extrapolate",
+    "plan",
     "report",
     "train_test_split_pairs",
 ]

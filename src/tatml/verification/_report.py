@@ -14,11 +14,14 @@ from sklearn.utils import Bunch
 
 from .._data.blocks import make_frame
 from .._estimators.inputs import check_has, count_rows, number_subgroups, pair_labels, pair_units
+from .._estimators.pair_judge import likelihood_of
 from .._messages import listed, shown
 from .._validation import check_between, check_positive, check_two
 from .._verification.calibration import equal_error_rate
+from .._verification.curves import distance_at, says_nothing
 from .._verification.operating import USUAL_SAME_RATE, Costs, JudgedPairs, OperatingPoint
 from .._verification.rates import FEW_ERRORS, ErrorRate
+from .._verification.reliability import Reliability
 from .._warnings import warn_user
 
 Rates = tuple[ErrorRate | None, ErrorRate | None]
@@ -63,6 +66,14 @@ class Report:
     brier, log_loss : float or None
         Scores of the probabilities, if they were calibrated: 0 is the best. Similar pairs have a
         total weight of `same_rate`.
+    cllr : float or None
+        The cost of the log-likelihood ratios (Cllr), in bits: the log loss with as many similar as
+        dissimilar pairs, divided by log 2. It is 1 if all ratios are 0.
+    least_cllr : float
+        The least Cllr of all calibrations that decrease with the distance, on these pairs: `cllr`
+        less this number is what the calibration costs, this number what the distances cost.
+    reliability : Reliability or None
+        The probabilities in bins, with the share of pairs that are the same and its limits.
     same_rate, costs : float, (float, float)
         What the detection cost assumes: the share of same pairs, and the costs of a false match
         and of a false non-match.
@@ -103,6 +114,9 @@ class Report:
     least_cost: float
     brier: float | None
     log_loss: float | None
+    cllr: float | None
+    least_cllr: float
+    reliability: Reliability | None = field(compare=False)
     same_rate: float
     costs: tuple[float, float]
     limits: Mapping[str, tuple[float, float]]
@@ -140,7 +154,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers as dicts, lists, numbers and words, which JSON can hold."""
-        left_out = ("points", "by", "judged")
+        left_out = ("points", "by", "judged", "reliability")
         numbers = {name: value for name, value in vars(self).items() if name not in left_out}
         numbers["limits"] = dict(self.limits)
         subgroups = {
@@ -151,6 +165,8 @@ class Report:
             for name, rates in self.by.items()
         }
         numbers["actual_cost"] = self.actual_cost
+        bins = self.reliability
+        numbers["reliability"] = bins and {name: x.tolist() for name, x in vars(bins).items()}
         return numbers | {"points": point_rows(self.points), "by": subgroups}
 
     def to_frame(self) -> Any:
@@ -271,17 +287,14 @@ def _judge(
 def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit: str) -> Report:
     """Return the report of measured distances."""
     similar, costs = judged.similar, judged.costs
-    points, balanced, brier, loss = [], None, None, None
+    points, balanced = [], None
     if hasattr(estimator, "threshold_"):
         points.append(judged.measure("estimator", estimator.threshold_))
         balanced = judged.measure_balanced_accuracy(estimator.threshold_)
-    if hasattr(estimator, "likelihood_ratio_"):
-        intercept, slope = estimator.likelihood_ratio_
-        brier, loss = judged.score_probabilities(estimator.likelihood_ratio_)
-        if slope > 0:
-            least = min(0.0, float(judged.distances.min()))  # distances have no lower threshold
-            threshold = max(least, (intercept - costs.least_ratio) / slope)
-            points.append(judged.measure("probability", threshold))
+    curve = likelihood_of(estimator)
+    if curve is not None and not says_nothing(curve):
+        threshold = distance_at(curve, costs.least_ratio, judged.distances)
+        points.append(judged.measure("probability", threshold))
     chosen = judged.measure_balanced()
     limits = judged.limit_curve() | {
         word: point.cost_limits
@@ -301,8 +314,8 @@ def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit:
         equal_error_rate=equal_error_rate(judged.distances, similar),
         balanced_accuracy=balanced,
         least_cost=chosen[-1].cost,
-        brier=brier,
-        log_loss=loss,
+        **judged.measure_probabilities(curve),
+        least_cllr=judged.measure_least_cllr(),
         same_rate=costs.same_rate,
         costs=(costs.false_match, costs.false_non_match),
         limits=limits,
@@ -365,6 +378,10 @@ def _summary(report: Report) -> list[str]:
             f"probabilities: Brier score {report.brier:.4f}, log loss {report.log_loss:.4f} "
             f"({assumed})"
         )
+        lines.append(
+            f"likelihood ratios: Cllr {report.cllr:.4f}, at least {report.least_cllr:.4f} by any "
+            "calibration of these distances"
+        )
     return lines
 
 
@@ -373,7 +390,8 @@ Table = tuple[list[str], list[list[str]]]
 
 def _tables(report: Report) -> list[Table]:
     """Return the header and the rows of each table of a report."""
-    return [_point_cells(report), *([_subgroup_cells(report)] if report.by else [])]
+    tables = [_point_cells(report), *([_subgroup_cells(report)] if report.by else [])]
+    return tables if report.reliability is None else [*tables, _reliability_cells(report)]
 
 
 def _point_cells(report: Report) -> Table:
@@ -404,6 +422,19 @@ def _subgroup_cells(report: Report) -> Table:
         for rate in rates:
             cells += ["0", "", ""] if rate is None else [str(rate.n_pairs), *_rate_cells(rate)]
         rows.append(cells)
+    return header, rows
+
+
+def _reliability_cells(report: Report) -> Table:
+    """Return the table of predicted and observed shares; it needs probabilities."""
+    bins = report.reliability
+    assert bins is not None
+    header = ["predicted", "pairs", "observed", f"{report.confidence_level:.0%} limits"]
+    columns = (bins.predicted, bins.counts, bins.observed, bins.low, bins.high)
+    rows = [
+        [_number(mean), str(count), _number(share), _limit_cell((low, high))]
+        for mean, count, share, low, high in zip(*columns, strict=True)
+    ]
     return header, rows
 
 
