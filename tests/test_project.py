@@ -58,8 +58,8 @@ PUBLIC = {
     """,
     "tatml.solvers": "Dykstra Iterate Newton Result Solver Status",
     "tatml.verification": """
-        Calibration ErrorRate OperatingPoint PairKFold PairShuffleSplit Report error_rates report
-        train_test_split_pairs
+        Calibration ErrorRate Gallery IdentificationCalibration Identified OperatingPoint PairKFold
+        PairShuffleSplit Report error_rates report train_test_split_pairs
     """,
 }
 PUBLIC_OBJECTS = [
