@@ -146,7 +146,8 @@ def expected_rate(match_counts: NDArray, n_enrolled: int, n: int) -> float:
 
     For n ≤ `n_enrolled` it is the mean over all subsets of n enrolled identities: a probe with m
     matches has none in a random subset with the chance C(N − m, n)/C(N, n). For more it follows the
-    power of n with which the rate increases from N/2 to N.
+    power of n with which the rate increases from N/2 to N. One probe more than observed counts as
+    a match: the threshold is its score, so that k errors of n probes stand for a rate of (k + 1)/n.
 
     Parameters
     ----------
@@ -157,7 +158,7 @@ def expected_rate(match_counts: NDArray, n_enrolled: int, n: int) -> float:
 
     Examples
     --------
-    >>> counts = np.array([90, 10])  # ten probes match one of four identities
+    >>> counts = np.array([91, 9])  # nine of 100 probes match one of four identities
     >>> [round(expected_rate(counts, 4, n), 3) for n in (1, 2, 4, 8)]
     [0.025, 0.05, 0.1, 0.2]
     """
@@ -168,6 +169,8 @@ def expected_rate(match_counts: NDArray, n_enrolled: int, n: int) -> float:
         if half > 0:
             power = log(found / half) / log(n_enrolled / (n_enrolled // 2))
         return min(1.0, found * (n / n_enrolled) ** power)
+    match_counts = np.pad(match_counts, (0, 1))
+    match_counts[:2] += np.array([-1, 1]) if match_counts[0] else 0
     matches = np.arange(len(match_counts))
     is_left = n_enrolled - matches >= n
     rest = n_enrolled - np.where(is_left, matches, 0)

@@ -66,7 +66,8 @@ class Gallery:
         - "mean_embedding": minus the distance to the mean of the rows of `transform`. Without
           `transform` it is `pair_score` with the mean of the samples themselves;
         - "mean_score": the mean of the scores of its samples;
-        - "auto": the first of these that the estimator has.
+        - "auto": the first of these that the estimator has; "mean_score" if its metric is a
+          function, for which a mean of samples may make no sense.
 
     Attributes
     ----------
@@ -114,8 +115,8 @@ class Gallery:
             )
         has_model = hasattr(estimator, "enrolled_scores") and estimator.new_classes
         if rule == "auto":
-            has_rows = hasattr(estimator, "transform")
-            rule = "model" if has_model else "mean_embedding" if has_rows else "mean_score"
+            any_metric = callable(getattr(estimator, "metric", None))
+            rule = "model" if has_model else "mean_score" if any_metric else "mean_embedding"
         if rule == "model" and not has_model:
             raise ValueError(
                 "rule: expected 'mean_embedding' or 'mean_score', got 'model', which needs "
