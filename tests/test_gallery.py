@@ -293,6 +293,8 @@ def test_removing_keeps_the_promise_and_enrolling_warns():
         gallery.enrol(more[:1], [3])
     gallery.calibrate(probes, 1000 + np.arange(300), max_fpir=0.1)
     assert gallery.calibration_.n_enrolled == 49
+    with pytest.warns(UserWarning, match="for the 49 .*; 1 of the 50 now enrolled came later"):
+        gallery.enrol(more[:1], [100])
 
 
 def test_a_warning_says_that_probes_are_of_too_few_identities():
@@ -350,6 +352,7 @@ ROW = [[1.0]]
 REFUSED = {
     "twice": (lambda g: g.enrol([[1.0], [2.0]], ["z", "a"]), "groups: .*not enrolled, got 'a'"),
     "unknown": (lambda g: g.verify(ROW, "z"), "identity: expected one of the 3 .*got 'z'"),
+    "a list": (lambda g: g.scores(ROW, ["a"]), "identity: expected one of the 3 .*got "),
     "unknown, removed": (lambda g: g.remove("z"), "identity: expected one of the 3 .*got 'z'"),
     "NaN": (lambda g: g.enrol([[np.nan]], ["z"]), "X: expected .*finite"),
     "NaN in Blocks": (lambda g: g.enrol(Blocks([[np.nan]]), ["z"]), "expected finite numbers"),

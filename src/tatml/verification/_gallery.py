@@ -42,6 +42,15 @@ class Identified(NamedTuple):
         The best identity of each sample, None where its score is not above the threshold.
     score : array of shape (n_samples,)
         The score of the best identity, whether it is above the threshold or not.
+
+    Examples
+    --------
+    >>> from tatml import Euclidean
+    >>> from tatml.verification import Gallery
+    >>> judge = Euclidean().fit([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1])
+    >>> gallery = Gallery(judge).enrol([[0.0], [4.0]], ["ann", "ben"])
+    >>> gallery.identify([[0.5], [4.1], [9.0]], threshold=-1.0).identity.tolist()
+    ['ann', 'ben', None]
     """
 
     identity: NDArray[Any]
@@ -156,15 +165,17 @@ class Gallery:
         blocks = self._read(X)
         names, number = read_groups(groups, len(blocks))
         rows = np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
-        new = dict(sorted(zip(names.tolist(), rows, strict=True), key=lambda pair: pair[1][0]))
+        new: dict[Any, Any] = dict(
+            sorted(zip(names.tolist(), rows, strict=True), key=lambda pair: pair[1][0])
+        )
         for name in new:
             if name in self._enrolled:
                 raise ValueError(
                     f"groups: expected identities that are not enrolled, got {shown(name)}; to "
                     "replace its samples, remove it first"
                 )
-        for name, chosen in new.items():  # an index array copies
-            self._enrolled[name] = blocks[chosen]
+        for name, chosen in new.items():
+            self._enrolled[name] = blocks[chosen]  # a copy, since `chosen` is an array of rows
         if hasattr(self, "calibration_"):
             self._later.update(new)
             warn_user(self._promise_of_more())
@@ -264,7 +275,9 @@ class Gallery:
         best, rows = self._best(self._read(X))[:2]
         names = np.empty(len(self._enrolled), dtype=object)
         names[:] = self.identities
-        return Identified(np.where(best > threshold, names[rows], None), best)
+        found = names[rows]
+        found[best <= threshold] = None
+        return Identified(found, best)
 
     # The promised rate
 
@@ -332,9 +345,10 @@ class Gallery:
             vouched_share=find_share(identity, method, confidence),
             match_counts=tuple(np.bincount(matches).tolist()),
         )
-        warning = None if method != "approximate" else find_few_identities(identity, confidence)
-        if warning:
-            warn_user(warning)
+        if confidence is not None and method == "approximate":
+            warning = find_few_identities(identity, confidence)
+            if warning:
+                warn_user(warning)
         return self
 
     def expected_fpir(self, n_enrolled: int) -> tuple[float, float]:
@@ -374,7 +388,11 @@ class Gallery:
         return as_blocks(blocks)
 
     def _check_enrolled(self, identity: Any) -> None:
-        if identity not in self._enrolled:
+        try:
+            is_known = identity in self._enrolled
+        except TypeError:  # a list or an array
+            is_known = False
+        if not is_known:
             raise ValueError(
                 f"identity: expected one of the {len(self._enrolled)} that are enrolled, got "
                 f"{shown(identity)}"
