@@ -12,8 +12,9 @@ with 30,000 further people. Then N more identities are enrolled. Columns, for ea
 - 2N: mean true rate with 2N enrolled, mean of `expected_fpir` relative to it, and the share of runs
   in which the true rate is above its second number, 2α.
 
-The populations are those of verification_worlds.py. The worlds were written down before the method
-was run on them; it has not been changed since. The seeds do not depend on the number of processes.
+The populations are those of verification_worlds.py. The worlds were written down before the promise
+was run on them, and it has not been changed since. The estimate was: a first look at six of them
+made it count the probe at the threshold. The seeds do not depend on the number of processes.
 
     python benchmarks/gallery_coverage.py [--runs 300] [--only WORD] [--jobs 16]
 """

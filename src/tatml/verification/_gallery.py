@@ -305,8 +305,8 @@ class Gallery:
             Their identities. Probes of one identity are dependent, also because each gives the
             largest of all its scores.
         max_fpir : float
-            The largest rate that is allowed, between 0 and 1. To promise it for n identities that
-            are still to come, too, divide it: ``max_fpir * N / n``, see `expected_fpir`.
+            The largest rate that is allowed, between 0 and 1. If N identities are enrolled, and
+            n will be, ``max_fpir * N / n`` leaves room for them, see `expected_fpir`.
         confidence : float or None, default=0.95
             The confidence that the true rate is at most `max_fpir`. None sets the plain quantile.
         guarantee : {"approximate", "proved"}, default="approximate"
@@ -366,10 +366,11 @@ class Gallery:
             rate over all parts of the gallery of this size; for more, that increase continued.
         most : float
             `max_fpir` for at most the N identities of `calibrate`, and ``max_fpir * n / N`` for n
-            of them. It is no promise with a confidence, but follows from one: a probe that matches
-            somebody among n identities does so among a random N of them in at least N/n of the
-            cases. So it holds on average over which of the n are enrolled first, if that is
-            independent of their scores.
+            of them. For more than N it is no promise. It is an upper limit for a given threshold,
+            on average over which N of the n identities are enrolled first, if that is independent
+            of their scores: a probe that matches somebody among n identities does so among a random
+            N of them in at least N/n of the cases. The calibrated threshold depends on who the
+            first N are, so that the limit may be exceeded, above all if N is small.
         """
         n_enrolled = check_count("n_enrolled", n_enrolled)
         if not hasattr(self, "calibration_"):
