@@ -287,7 +287,7 @@ def test_removing_keeps_the_promise_and_enrolling_warns():
     more = np.random.default_rng(4).normal(size=(10, N_FEATURES))
     with pytest.warns(UserWarning, match=words) as caught:
         gallery.enrol(more, 100 + np.arange(10))
-    assert "at most 0.12 if they are like the others" in str(caught[0].message)
+    assert "on average at most 0.12 if they are like the others" in str(caught[0].message)
     gallery.remove(100)
     with pytest.warns(UserWarning, match="10 of the 49 now enrolled came later"):
         gallery.enrol(more[:1], [3])

@@ -199,8 +199,8 @@ class Gallery:
             f"groups: the threshold was calibrated to a false positive identification rate of "
             f"{found.max_fpir:g} for the {found.n_enrolled} identities that were enrolled; {n} of "
             f"the {len(self._enrolled)} now enrolled came later. With {found.n_enrolled + n} the "
-            f"rate is about {expected:.2g}, at most {most:.2g} if they are like the others; "
-            "calibrate again for a promise"
+            f"rate is about {expected:.2g}, on average at most {most:.2g} if they are like the "
+            "others; calibrate again for a promise"
         )
 
     # Scores
