@@ -65,7 +65,7 @@ n_errors=12, n_probes=400, n_effective=400.0, vouched_share=None)
     n_probes: int
     n_effective: float
     vouched_share: float | None
-    match_counts: tuple[int, ...] = field(repr=False, default=())
+    match_counts: tuple[int, ...] = field(repr=False)
 
 
 def find_threshold(
