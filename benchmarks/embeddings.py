@@ -11,12 +11,14 @@ tried once more on samples of the same length (`LengthNormalizer`).
 Printed for every world and seed: AUC; equal error rate (EER); false non-match rate (FNMR) on the
 test identities, at thresholds that promise a false match rate (FMR) of 1e-2 and 1e-3 with
 confidence 0.95, and the FMR there; minimum and actual detection cost at a share of 1 % same pairs,
-relative to the cost of refusing all pairs; seconds to learn with the chosen setting. Then the
-errors with several enrolled samples per identity. At the end: the FNMR at 1e-3, its mean over the
+relative to the cost of refusing all pairs; seconds to learn with the chosen setting. Then the EER
+and the FNMR at 1e-3 with several enrolled samples per identity, by several rules and after
+`LengthNormalizer`, in parentheses with scores normalised by a cohort (AS-norm); with --enrolment
+these alone. At the end: the FNMR at 1e-3, its mean over the
 seeds with its standard error, and the ratio of this mean to that of the better PLDA.
 
     python benchmarks/embeddings.py [--dimensions 128 512] [--worlds structured isotropic heavy]
-        [--seeds 0 1 2 3 4] [--jobs 1] [--json FILE]
+        [--seeds 0 1 2 3 4] [--jobs 1] [--json FILE] [--enrolment]
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from tatml import TATML, PairThreshold, TATMLPairs
 from tatml._learning.metric import row_distances
 from tatml._verification.calibration import equal_error_rate
 from tatml.features import LengthNormalizer
+from tatml.verification import Gallery
 
 N_IDENTITIES = 2000
 PARTS = {
@@ -54,6 +57,9 @@ RATES = (1e-2, 1e-3)
 NOTHING_LEARNT = 1e-8  # a C with which the metric is its prior
 LARGE = 1e4  # more than all scores: a distance is positive
 NORMALISED = ", normalised"
+N_ENROLLED = (1, 2, 5)  # samples per identity
+N_NEAREST = 100  # members of a cohort of 400
+SIGNS = [1, -1] * 3  # any: scores need no threshold
 
 
 # Data
@@ -253,27 +259,107 @@ def as_row(name: str, setting, numbers: dict, seconds: float) -> str:
     return f"| {' | '.join([*cells, f'{seconds:.1f}'])} |"
 
 
-def enrolment(X: np.ndarray, y: np.ndarray) -> list[str]:
-    """Return the errors on the test identities, with several enrolled samples each, as a table."""
-    known, test = y < PARTS["learn"][1], y >= PARTS["test"][0]
+def plda_score(X: np.ndarray, y: np.ndarray, known: np.ndarray):
+    """Return the log-likelihood ratio of a sample and n samples of one identity, by the model.
+
+    With ψ as in `fit_plda`, a sample of the identity is Gaussian with mean ψ Σz/(nψ + 1) and
+    variance 1 + ψ/(nψ + 1) along each axis, and with 0 and 1 + ψ otherwise.
+    """
+    mean, between, within = scatter(X[known], y[known], 0.03)
+    psi, axes = scipy.linalg.eigh(between, within)
+    psi, rows = np.maximum(psi, 0), (X - mean) @ axes
+
+    def score(probes, enrolled, owner):
+        n, totals = np.bincount(owner), np.zeros((owner.max() + 1, len(psi)))
+        np.add.at(totals, owner, rows[enrolled])
+        share = psi / (np.outer(n, psi) + 1)
+        parts = [
+            np.sum((z - share * totals) ** 2 / (1 + share) + np.log(1 + share), axis=1)
+            - np.sum(z**2 / (1 + psi) + np.log(1 + psi))
+            for z in rows[probes]
+        ]
+        return -0.5 * np.array(parts)
+
+    return score
+
+
+def rules_of(X: np.ndarray, y: np.ndarray, known: np.ndarray) -> dict:
+    """Return functions (probes, enrolled, owner) → scores with identities, by name."""
     metric = TATML(random_state=0).fit(X[known], y[known])
     midpoint = TATML(midpoint=True, new_classes=True, C=10.0, random_state=0)
     midpoint.fit(X[known], y[known])
-    rows, owner = metric.transform(X[test]), y[test]
-    number = np.arange(len(owner)) - np.searchsorted(owner, owner)  # of a sample in its identity
-    probes, names = number == 4, np.unique(owner)  # all have at least 5 samples
-    same = np.eye(len(names), dtype=bool).ravel()
-    lines = ["", "| enrolled | EER, nearest sample | mean | midpoint |", "|---|---|---|---|"]
-    for count in (1, 2, 4):
-        some = number < count
-        enrolled = rows[some].reshape(len(names), count, -1)
-        apart = [np.linalg.norm(enrolled - probe, axis=2).min(axis=1) for probe in rows[probes]]
-        to_mean = [np.linalg.norm(enrolled.mean(axis=1) - probe, axis=1) for probe in rows[probes]]
-        scores = midpoint.enrolled_scores(X[test][probes], X[test][some], owner[some])
-        each = np.concatenate(apart), np.concatenate(to_mean), -scores.ravel()
-        cells = [f"{equal_error_rate(values, same):.2%}" for values in each]
-        lines.append(f"| {' | '.join([str(count), *cells])} |")
+    cosine = PairThreshold("cosine").fit(X[np.flatnonzero(known)[:12]].reshape(6, 2, -1), SIGNS)
+    judges = {"cosine": cosine, "distance": metric, "midpoint": midpoint}
+    rules = {"mean of scores": "mean_score", "mean of embeddings": "mean_embedding"}
+    cases = [(*both, rules) for both in judges.items()]
+    cases.append(("midpoint", midpoint, {"its model": "model"}))
+
+    def score_by(judge, rule):
+        return lambda probes, enrolled, owner: (
+            Gallery(judge, rule=rule).enrol(X[enrolled], owner).scores(X[probes])
+        )
+
+    found = {
+        f"{name}, {words}": score_by(judge, rule)
+        for name, judge, its in cases
+        for words, rule in its.items()
+    }
+    return {"PLDA, its model": plda_score(X, y, known), **found}
+
+
+def as_norm(scores: np.ndarray, of_enrolled: np.ndarray, of_probes: np.ndarray) -> np.ndarray:
+    """Return scores normalised by those of the nearest members of a cohort, on both sides."""
+
+    def standardise(values, cohort):
+        top = np.sort(cohort, axis=1)[:, -N_NEAREST:]
+        return (values - top.mean(axis=1)[:, None]) / top.std(axis=1)[:, None]
+
+    return (standardise(scores.T, of_enrolled).T + standardise(scores, of_probes)) / 2
+
+
+def enrolment(X: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the errors on the test identities, with several enrolled samples each, by rule.
+
+    One probe of each identity against all; the cohort are single samples of the identities that
+    others calibrate with. The arrays have the axes: number of samples, kind of error, whether the
+    scores are normalised by the cohort.
+    """
+    known, number = y < PARTS["learn"][1], np.arange(len(y)) - np.searchsorted(y, y)
+    first, last = PARTS["calibrate"]
+    cohort = np.flatnonzero((y >= first) & (y < last) & (number == 0))
+    tested = (y >= PARTS["test"][0]) & (np.bincount(y)[y] > max(N_ENROLLED))
+    probes = np.flatnonzero(tested & (number == max(N_ENROLLED)))
+    X = LengthNormalizer().fit(X[known]).transform(X)
+    same = np.eye(len(probes), dtype=bool).ravel()
+    found = {}
+    for name, score_with in rules_of(X, y, known).items():
+        of_probes = score_with(probes, cohort, np.arange(len(cohort)))
+        rows = []
+        for count in N_ENROLLED:
+            enrolled = np.flatnonzero(tested & (number < count))
+            owner = np.repeat(np.arange(len(probes)), count)
+            scores = score_with(probes, enrolled, owner)
+            normalised = as_norm(scores, score_with(cohort, enrolled, owner).T, of_probes)
+            rows.append([errors_of(values.ravel(), same) for values in (scores, normalised)])
+        found[name] = np.swapaxes(rows, 1, 2)
+    return found
+
+
+def enrolment_table(found: list[dict[str, np.ndarray]]) -> list[str]:
+    """Return the means over seeds as a table; in parentheses those of normalised scores."""
+    header = [f"{word}, {count}" for count in N_ENROLLED for word in ("EER", "FNMR at 1e-3")]
+    lines = ["", f"| enrolled | {' | '.join(header)} |", "|---" * (1 + len(header)) + "|"]
+    for name in found[0]:
+        means = np.mean([of_seed[name] for of_seed in found], axis=0).reshape(-1, 2)
+        cells = [f"{plain:.2%} ({normalised:.2%})" for plain, normalised in means]
+        lines.append(f"| {' | '.join([name, *cells])} |")
     return lines
+
+
+def errors_of(scores: np.ndarray, same: np.ndarray) -> tuple[float, float]:
+    """Return the EER, and the FNMR at the threshold with the last FMR on the same pairs."""
+    threshold = np.quantile(scores[~same], 1 - RATES[-1])
+    return equal_error_rate(-scores, same), float(np.mean(scores[same] <= threshold))
 
 
 # Worlds and seeds
@@ -311,7 +397,11 @@ def run(world: str, n_dims: int, seed: int) -> tuple[str, dict[str, float]]:
         numbers = score(distance, y, seed)
         lines.append(as_row(name, setting, numbers, seconds))
         missed[name] = numbers[f"FNMR {RATES[-1]}"]
-    return "\n".join([*lines, *enrolment(X, y)]), missed
+    return "\n".join([*lines, *enrolment_table([enrolment(X, y)])]), missed
+
+
+def run_enrolment(world: str, n_dims: int, seed: int) -> dict[str, np.ndarray]:
+    return enrolment(*make_embeddings(world, n_dims, seed))
 
 
 def print_means(n_dims: int, missed: dict[str, list[dict[str, float]]]) -> None:
@@ -338,12 +428,21 @@ if __name__ == "__main__":
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=WORLDS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--jobs", type=int, default=1, help="worlds and seeds at a time")
+    parser.add_argument("--enrolment", action="store_true", help="several enrolled samples alone")
     parser.add_argument("--json", type=Path, help="a file for the FNMR at 1e-3")
     options = parser.parse_args()
     print(describe_machine())
     everything = {}
     for n_dims in options.dimensions:
         cases = [*product(options.worlds, options.seeds)]
+        if options.enrolment:
+            jobs = (delayed(run_enrolment)(world, n_dims, seed) for world, seed in cases)
+            found = Parallel(n_jobs=options.jobs)(jobs)
+            for number, world in enumerate(options.worlds):
+                print(f"\n### {world}, {n_dims} dimensions, mean of {len(options.seeds)} seeds")
+                of_world = found[number * len(options.seeds) :][: len(options.seeds)]
+                print("\n".join(enrolment_table(of_world)), flush=True)
+            continue
         jobs = (delayed(run)(world, n_dims, seed) for world, seed in cases)
         missed: dict = {world: [] for world in options.worlds}
         found = Parallel(n_jobs=options.jobs, return_as="generator")(jobs)

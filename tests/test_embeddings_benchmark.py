@@ -108,3 +108,51 @@ def test_means_are_compared_with_the_better_plda(study, capsys):
     said = capsys.readouterr().out
     assert "| other | 9.00% ± 1.00 (1.125) |" in said
     assert "| two-covariance PLDA | 11.00% ± 1.00 (1.375) |" in said
+
+
+def test_plda_with_several_enrolled_samples_is_the_ratio_of_two_gaussians(study):
+    """The law of a probe given three samples, against that of the probe alone."""
+    X, y = identities(n_identities=200)
+    mean, between, within = study.scatter(X, y, 0.03)
+    probes, enrolled = np.arange(10), np.array([20, 30, 40, 50, 60])
+    scores = study.plda_score(X, y, np.ones(len(y), dtype=bool))(
+        probes, enrolled, np.array([0, 0, 0, 1, 1])
+    )
+    for k, rows in enumerate([enrolled[:3], enrolled[3:]]):
+        n = len(rows) + 1
+        all_of_one = np.kron(np.ones((n, n)), between) + np.kron(np.eye(n), within)
+        others = all_of_one[4:, 4:]
+        joint = multivariate_normal(np.tile(mean, n), all_of_one)
+        known = multivariate_normal(np.tile(mean, n - 1), others).logpdf(X[rows].ravel())
+        alone = multivariate_normal(mean, between + within)
+        for i in probes:
+            expected = joint.logpdf(np.concatenate([X[i], X[rows].ravel()]))
+            expected -= known + alone.logpdf(X[i])
+            assert scores[i, k] == pytest.approx(expected, abs=1e-8)
+
+
+def test_normalised_scores_do_not_depend_on_units(study):
+    rng = np.random.default_rng(0)
+    scores, of_enrolled, of_probes = (rng.normal(size=n) for n in ((7, 5), (5, 200), (7, 200)))
+    found = study.as_norm(scores, of_enrolled, of_probes)
+    again = study.as_norm(3 * scores + 1, 3 * of_enrolled + 1, 3 * of_probes + 1)
+    assert_allclose(again, found, atol=1e-12)
+    top = np.sort(of_enrolled[2])[-100:], np.sort(of_probes[4])[-100:]
+    expected = np.mean([(scores[4, 2] - part.mean()) / part.std() for part in top])
+    assert found[4, 2] == pytest.approx(expected)
+
+
+def test_rules_for_several_samples_agree_for_one(study):
+    X, y = study.make_embeddings("structured", 8, seed=0)
+    known = y < 200
+    rows = np.flatnonzero(y >= 1900)[:40]
+    rules = study.rules_of(X, y, known)
+    for name in ("cosine", "distance", "midpoint"):
+        one = [
+            score(rows[:20], rows[20:], np.arange(20))
+            for words, score in rules.items()
+            if words.startswith(name)
+        ]
+        assert len(one) == 2 + (name == "midpoint")
+        for other in one[1:]:
+            assert_allclose(other, one[0], atol=1e-9)

@@ -58,8 +58,9 @@ PUBLIC = {
     """,
     "tatml.solvers": "Dykstra Iterate Newton Result Solver Status",
     "tatml.verification": """
-        Calibration ErrorRate Extrapolation OperatingPoint PairKFold PairShuffleSplit Plan
-        Reliability Report error_rates extrapolate plan report train_test_split_pairs
+        Calibration ErrorRate Extrapolation Gallery IdentificationCalibration Identified
+        OperatingPoint PairKFold PairShuffleSplit Plan Reliability Report error_rates extrapolate
+        plan report train_test_split_pairs
     """,
 }
 PUBLIC_OBJECTS = [

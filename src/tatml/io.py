@@ -201,8 +201,12 @@ def write_model(
     """Save a fitted estimator like `save_model`, and return the saved model."""
     skops = _import_skops()
     if type(estimator) not in ESTIMATORS.values():
+        hint = ""
+        if hasattr(estimator, "enrol"):
+            hint = ", which holds samples: save its estimator and enrol again, or use pickle"
         raise TypeError(
-            f"estimator: expected one of {', '.join(ESTIMATORS)}, got {type(estimator).__name__}"
+            f"estimator: expected one of {', '.join(ESTIMATORS)}, got "
+            f"{type(estimator).__name__}{hint}"
         )
     check_is_fitted(estimator)
     if metadata is not None and type(metadata) is not dict:
