@@ -336,6 +336,17 @@ def test_weights_that_are_none_are_refused(model, weights, message):
         model.fit(X, y, sample_weight=weights)
 
 
+def test_negligible_weights_are_zero():
+    """Products of three weights would underflow."""
+    tiny = np.where(WEIGHTS > 0, WEIGHTS, 5e-324)
+    model = TATML(**ALL)
+    expected = facts(model.fit(X, Y, sample_weight=WEIGHTS))
+    assert_allclose(facts(model.fit(X, Y, sample_weight=tiny)), expected, rtol=1e-12)
+    small = np.where(WEIGHTS > 0, WEIGHTS, 1e-49)
+    of_neighbors = TATMLNeighbors(random_state=0).fit(X, Y, sample_weight=small)
+    assert np.isfinite(of_neighbors.components_).all()
+
+
 def test_weights_in_one_class_are_refused():
     with pytest.raises(ValueError, match="sample_weight: expected positive weights in at least tw"):
         TATML().fit(X, Y, sample_weight=(Y == 0).astype(float))

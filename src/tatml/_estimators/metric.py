@@ -38,6 +38,7 @@ from .pair_judge import PairJudge
 
 CENTER = "_center"  # the attribute: one array of shape (n_m, n'_m) per block
 N_SAMPLES = "_n_samples"  # the attribute: the number of different samples
+NEGLIGIBLE = 1e-50  # weights of samples, relative to the largest
 MANY = 3  # samples per row of a block that span all rows, unless nearly all of them are repeated
 
 
@@ -545,10 +546,14 @@ class LabelEstimator(MetricEstimator):
         return LabelledSamples(blocks, labels, group_labels(groups, len(blocks)), weights)
 
     def _read_weights(self, sample_weight: Any, n_samples: int) -> Doubles | None:
-        """Return the weights of samples; None if there are none."""
+        """Return the weights of samples; None if there are none.
+
+        What is negligible beside the largest is 0, as products of three weights may underflow.
+        """
         if sample_weight is None:
             return None
         weights = as_sample_weight(sample_weight, n_samples, of="sample")
+        weights = np.where(weights < NEGLIGIBLE * weights.max(), 0.0, weights)
         if self._has_kernel_values() and not weights.all():
             raise ValueError(
                 "sample_weight: expected positive weights with a precomputed kernel, got 0 for "
