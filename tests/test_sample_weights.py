@@ -197,7 +197,7 @@ def test_learn_metric_takes_weights_of_the_samples_of_all_pairs():
 
 
 def test_weights_of_wide_dense_and_sparse_samples():
-    Z = scipy.sparse.random(N, 80, 0.2, format="csr", rng=np.random.default_rng(1))
+    Z = scipy.sparse.random(N, 80, 0.2, format="csr", random_state=1)
     dense, sparse = Z.toarray(), Z
     model = TATML(**ALL, clip_outliers=False)
     expected = model.fit(dense, Y, sample_weight=WEIGHTS).pair_distance(PAIRS, dense)
