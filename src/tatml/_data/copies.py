@@ -41,12 +41,25 @@ def first_copies(blocks: Blocks, codes: Sequence[Indices] = ()) -> Indices:
 
 
 def order_of_content(blocks: Blocks, labels: Indices) -> Indices:
-    """Return the order of samples by a hash and class, which does not depend on how they come.
+    """Return an order of samples that depends on what they are, not on how they come.
 
+    It is that of their labels and extreme entries; of samples that agree in these, that of a hash.
     Dense and sparse tables of the same numbers have the same order.
     """
-    keys = [(_digest(blocks, row), label) for row, label in enumerate(labels.tolist())]
-    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.intp)
+    keys = np.stack([labels, *(end for array in blocks.arrays for end in _extremes(array))])
+    order, rank = np.lexsort(keys), np.zeros(len(labels))
+    tied = np.flatnonzero(np.all(np.diff(keys[:, order]) == 0, axis=0))
+    rows = np.unique(order[np.concatenate([tied, tied + 1])]).tolist()
+    rank[sorted(rows, key=lambda row: _digest(blocks, row))] = np.arange(len(rows))
+    return np.lexsort([rank, *keys])
+
+
+def _extremes(array: Any) -> list[Doubles]:
+    """Return the smallest and the largest entry of each sample."""
+    if isinstance(array, SparseBlock):
+        return [end.toarray().ravel() for end in (array.table.min(axis=1), array.table.max(axis=1))]
+    table = to_numpy(array).reshape(len(array), -1)
+    return [table.min(axis=1), table.max(axis=1)]
 
 
 def _digest(blocks: Blocks, row: int) -> bytes:
