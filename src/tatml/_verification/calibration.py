@@ -252,11 +252,9 @@ def _keep_precision(
             risk = 0.0
     if found == -inf:
         raise _no_rung(target, wrong[0], near, odds)
-    method: CalibrationMethod = "exact"
-    if target.guarantee == "proved" and not are_independent(units):
-        method = "proved"
-    elif not (wrong[1].are_independent and right[1].are_independent):
-        method = "approximate"
+    method: CalibrationMethod = "approximate"  # that risk is handed on is no theorem here
+    if target.guarantee == "proved":
+        method = "exact" if are_independent(units) else "proved"
     threshold = min(found, nextafter(float(distances.max()), inf))
     return threshold, method, n_effective * float(np.isfinite(values).mean())
 

@@ -109,8 +109,9 @@ class Calibration:
     method : {"exact", "proved", "approximate", "quantile", "empirical"}
         "exact": the order statistic of independent pairs. "proved": the order statistic of pairs
         of disjoint samples or identities. "approximate": all pairs, with the design effect of
-        those that share samples or identities. "quantile": the rate holds on the given pairs,
-        nothing is promised for others. "empirical": the best threshold on the given pairs.
+        those that share samples or identities; or a precision whose risk is handed on from one
+        threshold to the next. "quantile": the rate holds on the given pairs, nothing is promised
+        for others. "empirical": the best threshold on the given pairs.
     max_rate : float or None
         The largest rate that is allowed.
     confidence : float or None
