@@ -1,5 +1,7 @@
 """PairThreshold and the functions of `tatml.verification` on the scores of any model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -112,7 +114,11 @@ def test_a_score_has_the_rates_and_the_report_of_its_negative():
     one.calibrate_probability(q, y, same_rate=0.2)
     other.calibrate_probability(-q, y, same_rate=0.2)
     first = report(one, q, y, groups=groups, by=by)
-    assert report(other, -q, y, groups=groups, by=by) == first
+    second = report(other, -q, y, groups=groups, by=by)
+    assert replace(second, of_scores=False) == first
+    assert second.of_scores
+    assert "its score is above minus the threshold" in str(second)
+    assert "minus the threshold" not in str(first)
     assert first.unit == "groups"
 
 

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import rankdata
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.datasets import load_wine
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import StratifiedKFold, cross_validate
@@ -32,10 +33,12 @@ from tatml._data.copies import first_copies, order_of_content
 from tatml._data.sampling import draw_random_pairs
 from tatml._data.sparse import SparseBlock
 from tatml._estimators.inputs import target_ranks
+from tatml._learning import learn
 from tatml._learning.centers import center_of_classes
 from tatml._learning.labelled import LabelledSamples, distinct, draw_of_copies
-from tatml._learning.plda import between_classes
+from tatml._learning.plda import between_classes, shrunk_ratios
 from tatml._learning.priors import block_prior, class_means, mean_square, within_classes
+from tatml._optim.losses import comparison_hinge
 from tatml.features import KernelMap
 
 RNG = np.random.default_rng(0)
@@ -74,8 +77,8 @@ CASES = [(model, Y) for model in WITH_LABELS] + [(model, NUMBERS) for model in W
 def facts(model):
     """Return the scores of pairs, both thresholds, and the prior."""
     found = [model.pair_score(PAIRS, X), np.atleast_1d(model.threshold_), np.atleast_1d(model.b0_)]
-    prior = vars(model).get("prior_", [])
-    return np.concatenate(found + [np.ravel(part) for part in prior])
+    prior, scores = vars(model).get("prior_", []), vars(model).get("search_scores_", {})
+    return np.concatenate([*found, *map(np.ravel, prior), list(scores.values())])
 
 
 # A weight of 2 is a second copy
@@ -129,6 +132,9 @@ def test_pairs_and_landmarks_are_rows_of_the_given_samples():
     assert np.all(WEIGHTS[model.pairs_] > 0)
     assert np.all(WEIGHTS[model.kernel_map_.landmark_rows_] > 0)
     assert_array_equal(Y[model.pairs_[:, 0]] == Y[model.pairs_[:, 1]], model.similar_)
+    one = model.kernel_map_.maps_[0]
+    landmarks = X[model.kernel_map_.landmark_rows_]
+    assert_allclose(one.landmarks * one.scale + one.center, landmarks, rtol=1e-9)
     products = np.prod(WEIGHTS[model.pairs_], axis=1)
     for kind in (model.similar_, ~model.similar_):
         share = model.pair_weights_[kind] / products[kind]
@@ -165,6 +171,42 @@ def test_drawn_pairs_have_the_weights_of_all_pairs_in_expectation():
     for total in found.values():
         share = (total / np.outer(weights, weights))[inside]
         assert_allclose(share / share.mean(), 1.0, atol=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:threshold_: ")
+@pytest.mark.parametrize(
+    "model",
+    [
+        TATML(**ALL, prior="covariance", n_components=2, threshold="joint"),
+        TATML(**ALL, prior="auto", threshold="joint"),
+        GMML(**ALL, prior="identity", n_components=2),
+        ITML(**ALL, prior="identity", bounds=(1.0, 2.0), gamma=0.1),
+        Euclidean(**ALL, n_components=2),
+    ],
+    ids=str,
+)
+def test_a_tiny_weight_is_nearly_none(model):
+    """Nothing is merged here: what a weight multiplies can be seen."""
+    Z, some = X / X.std(axis=0), WEIGHTS > 0
+    weights = np.where(some, 1.0, 1e-11)
+    expected = facts(model.fit(Z[some], Y[some]))
+    assert_allclose(facts(model.fit(Z, Y, sample_weight=weights)), expected, rtol=1e-5, atol=1e-8)
+    assert np.max(np.abs(facts(model.fit(Z, Y))[: len(PAIRS)] / expected[: len(PAIRS)] - 1)) > 1e-3
+
+
+def test_comparisons_have_the_products_of_the_weights(monkeypatch):
+    found = []
+
+    def spy(weights, *options):
+        found.append(weights)
+        return comparison_hinge(weights, *options)
+
+    monkeypatch.setattr(learn, "comparison_hinge", spy)
+    model = TATMLNeighbors(max_rounds=1, threshold=1.0, random_state=0)
+    model.fit(X, Y, sample_weight=WEIGHTS)
+    share = found[-1] / np.prod(WEIGHTS[model.comparisons_], axis=1)
+    assert np.ptp(found[-1]) > 0
+    assert_allclose(share, share[0])
 
 
 # Tiles, sparse tables, other kinds of samples
@@ -272,6 +314,26 @@ def test_means_and_spreads_of_classes_are_weighted():
     plain = between_classes(array, within_classes(Blocks(Z), y))
     equal = between_classes(array, within_classes(Blocks(Z), y, weights=np.full(30, 7.0)))
     assert_allclose(equal, plain)
+
+
+def test_the_covariance_of_class_means_is_that_of_weighted_classes():
+    """By hand: classes of the total weights n_c, which sum to the number of samples."""
+    rng, y = np.random.default_rng(7), np.arange(40) % 4
+    Z, weights = rng.normal(size=(40, 3)) + y[:, None], rng.uniform(0.1, 5, size=40)
+    w = weights / weights.mean()
+    n = np.bincount(y, w)
+    means = np.stack([np.average(Z[y == c], axis=0, weights=w[y == c]) for c in range(4)])
+    inner, outer = Z - means[y], means - np.average(Z, axis=0, weights=w)
+    S = (w[:, None] * inner).T @ inner / (40 - 4)
+    size = (40 - np.sum(n**2) / 40) / 3
+    expected = ((n[:, None] * outer).T @ outer / 3 - S) / size
+    array, within = Blocks(Z).arrays[0], within_classes(Blocks(Z), y, weights=weights)
+    assert_allclose(between_classes(array, within), expected)
+    centred = np.sqrt(n / n.mean())[:, None] * (means - means.mean(axis=0))
+    share = ledoit_wolf_shrinkage(centred, assume_centered=True)
+    ratio = np.array([0.5, 1.0, 4.0])
+    found = shrunk_ratios(ratio, np.eye(3), array, within)
+    assert_allclose(found, (1 - share) * ratio + share * ratio.mean())
 
 
 def test_weighted_ranks_are_those_of_copies():

@@ -109,6 +109,11 @@ class PairJudge(ABC):
         """Whether `pair_score` may have any sign: then it is not minus a distance."""
         return False
 
+    @property
+    def _is_score(self) -> bool:
+        """Whether the numbers of pairs are scores, of which the higher ones are more alike."""
+        return self._signed_scores
+
     def _dissimilarity(self, pairs: ArrayLike, X: Blocks | ArrayLike | None = None) -> NDArray:
         """Return what `threshold_` is compared with: the distance, or minus the score."""
         return self.pair_distance(pairs, X)

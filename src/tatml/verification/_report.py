@@ -85,6 +85,9 @@ class Report:
     vouched_share : float or None
         The pairs vouch for kinds of samples or groups of at least this share, as in `Calibration`:
         rarer ones may be missing from the dissimilar pairs. None for independent pairs.
+    of_scores : bool
+        Whether the estimator gives scores, of which the higher ones are the same: each threshold is
+        compared with minus the score.
     judged : JudgedPairs
         The distances and labels of the pairs, for the displays.
 
@@ -122,6 +125,7 @@ class Report:
     limits: Mapping[str, tuple[float, float]]
     confidence_level: float
     vouched_share: float | None
+    of_scores: bool
     judged: JudgedPairs = field(compare=False)
 
     @property
@@ -321,6 +325,7 @@ def _measure(estimator: Any, judged: JudgedPairs, by: Mapping[Any, Rates], unit:
         limits=limits,
         confidence_level=judged.confidence,
         vouched_share=judged.vouched_share,
+        of_scores=getattr(estimator, "_is_score", False),
         judged=judged,
     )
 
@@ -462,6 +467,8 @@ def _notes(report: Report) -> list[str]:
     rates = [rate for p in report.points for rate in (p.false_match, p.false_non_match)]
     rates += [rate for pair in report.by.values() for rate in pair if rate is not None]
     notes = [FEW_NOTE] if any(rate.n_errors < FEW_ERRORS for rate in rates) else []
+    if report.of_scores:
+        notes.append("a pair is accepted if its score is above minus the threshold")
     if report.vouched_share is not None:
         notes.append(
             f"limits and promises hold for kinds of at least {report.vouched_share:.1%} of the "
